@@ -1,0 +1,74 @@
+"""The port between the engine and whatever it plays.
+
+The engine keeps the clock, the limits, the record and the outcome rule; a `Playable` says what the tasks are, what
+comes next in a conversation, when it is over and what it was worth. It never learns who called it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from sandlot.engine.state import State
+from sandlot.records import Messages, Task, Tool, Verdict
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds that each stage of a rollout may take, and how many model calls. None is no limit."""
+
+    max_turns: int | None = None
+    setup: float | None = 600.0
+    play: float | None = None
+    """The rollout's deadline. It covers play alone: neither waiting for admission nor for a rate limit."""
+    cleanup: float | None = 60.0
+    score: float | None = 600.0
+
+
+class Playable(ABC):
+    """What the engine plays. Every method but `tasks` may be called for a thousand rollouts at once."""
+
+    name: str
+    limits: Limits = Limits()
+    grouped: bool = False
+    """Whether `score` needs all rollouts of a task together."""
+
+    @abstractmethod
+    def tasks(self, split: str = "train") -> Iterable[Task]:
+        """The tasks of a split, in their own order, the same ones on every machine; possibly without end."""
+
+    @abstractmethod
+    async def setup(self, state: State) -> State:
+        """Makes `state` ready to be played. Whatever it raises is the set-up's failure, not the agent's."""
+
+    @abstractmethod
+    async def stop(self, state: State) -> str | None:
+        """The name of the stop condition that holds, or None to go on."""
+
+    @abstractmethod
+    async def prompt(self, state: State) -> Messages | None:
+        """The whole next prompt: at first the task's, later what was said and the environment's answer.
+
+        None when the environment has had the last word; the engine then asks `stop` again.
+        """
+
+    @abstractmethod
+    def tools(self, state: State) -> Sequence[Tool]:
+        """The tools that the model is offered in its next turn."""
+
+    @abstractmethod
+    async def score(self, states: Sequence[State]) -> list[Verdict]:
+        """One verdict for each of `states`, in order. One state, unless `grouped`."""
+
+    async def observe(self, state: State) -> None:
+        """Called after each completion was put on record."""
+        return None
+
+    async def cleanup(self, state: State) -> None:
+        """The author's clean-up: exactly once for each rollout that was set up, also when it was cancelled."""
+        return None
+
+    async def close(self) -> None:
+        """Once, when nothing will be played any more."""
+        return None

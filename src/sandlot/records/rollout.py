@@ -1,0 +1,98 @@
+"""One play of one task: the unit that is stored, shown, compared, resumed and trained on."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from sandlot.records.message import JsonObject, Tool
+from sandlot.records.reward import Failure, Verdict
+from sandlot.records.task import Sampling, Task
+from sandlot.records.turn import Turn, Usage
+
+Outcome = Literal["scored", "unscored", "cancelled"]
+Status = Literal["scored", "truncated", "unscored", "errored", "cancelled"]
+
+
+class Timing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Seconds. `total` is what the rollout took from admission to verdict; `model` and `environment` add up calls."""
+
+    setup: float = 0.0
+    model: float = 0.0
+    environment: float = 0.0
+    scoring: float = 0.0
+    total: float = 0.0
+
+
+class Rollout(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One play of one task, closed. What was asked for is accounted for exactly once, by (task.id, index)."""
+
+    id: str
+    task: Task
+    index: int
+    """Which of the rollouts of its task, from 0."""
+    environment: str
+    model: str
+    turns: list[Turn] = []
+    tail: list[JsonObject] = []
+    """Messages after the last completion: the environment's last word."""
+    tools: list[Tool] = []
+    sampling: Sampling = Sampling()
+    stop: str | None = None
+    """Why it ended: the name of a stop condition, max_turns, timeout, context_length, error, cancelled."""
+    truncated: bool = False
+    """A limit cut it: a completion's length, the context, the deadline, the turn or token limit."""
+    failure: Failure | None = None
+    """What broke while it was played. It may still have a verdict."""
+    verdict: Verdict | None = None
+    usage: Usage = Usage()
+    cost: float | None = None
+    timing: Timing = Timing()
+    seed: int = 0
+    started: float = 0.0
+    """Seconds since the epoch."""
+    attempt: int = 1
+    state: JsonObject = {}
+    """What the author left in the state and is JSON."""
+    left_out: list[str] = []
+    """Keys of the state that are not JSON and were not saved."""
+    step: int | None = None
+    """In a training run: the optimiser step that consumed it or after which it was evaluated."""
+    split: Literal["train", "eval"] = "eval"
+
+    @property
+    def reward(self) -> float | None:
+        """The verdict's reward, or None where there is no verdict."""
+        return None if self.verdict is None else self.verdict.reward
+
+    @property
+    def outcome(self) -> Outcome:
+        """Which of the three accounts it is in."""
+        if self.stop == "cancelled":
+            return "cancelled"
+        return "unscored" if self.reward is None else "scored"
+
+    @property
+    def status(self) -> Status:
+        """The outcome in the finer words that pages and reports use."""
+        if self.outcome == "cancelled":
+            return "cancelled"
+        if self.outcome == "unscored":
+            return "errored" if self.failure is not None else "unscored"
+        return "truncated" if self.truncated else "scored"
+
+
+def conversation(rollout: Rollout, leaf: int | None = None) -> list[JsonObject]:
+    """The messages from the root to turn `leaf` (default: the last), completions included, then the tail."""
+    if not rollout.turns:
+        return [*rollout.task.prompt, *rollout.tail]
+    path: list[Turn] = []
+    index = len(rollout.turns) - 1 if leaf is None else leaf
+    while index >= 0:
+        path.append(rollout.turns[index])
+        index = rollout.turns[index].parent
+    messages: list[JsonObject] = []
+    for turn in reversed(path):
+        messages += [*turn.prompt, turn.completion]
+    return messages + (rollout.tail if leaf is None else [])
