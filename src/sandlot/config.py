@@ -51,7 +51,7 @@ def build(cls: type[ConfigT], table: Mapping[str, Any], *, source: str = "the co
 
 
 def load(cls: type[ConfigT], files: Sequence[Path] = (), overrides: Sequence[tuple[str, str]] = ()) -> ConfigT:
-    """A config from TOML files, later ones winning key by key, and then dotted overrides such as `("train.lr", "1e-5")`.
+    """A config from TOML files, later ones winning key by key, and then dotted overrides: `("train.lr", "1e-5")`.
 
     An override's value is read as TOML where it is valid TOML (`8`, `true`, `[1, 2]`), else as text.
     """

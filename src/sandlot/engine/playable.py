@@ -63,12 +63,12 @@ class Playable(ABC):
 
     async def observe(self, state: State) -> None:
         """Called after each completion was put on record."""
-        return None
+        return
 
     async def cleanup(self, state: State) -> None:
         """The author's clean-up: exactly once for each rollout that was set up, also when it was cancelled."""
-        return None
+        return
 
     async def close(self) -> None:
         """Once, when nothing will be played any more."""
-        return None
+        return

@@ -60,4 +60,4 @@ class Sampler(ABC):
 
     async def close(self) -> None:
         """Ends calls that are waiting and gives the memory back."""
-        return None
+        return

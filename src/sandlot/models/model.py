@@ -47,7 +47,7 @@ class Model(ABC):
         messages: Sequence[Message],
         *,
         tools: Sequence[Tool] = (),
-        sampling: Sampling = Sampling(),
+        sampling: Sampling,
         prior: Prior | None = None,
     ) -> Completion:
         """One completion.
@@ -58,4 +58,4 @@ class Model(ABC):
 
     async def close(self) -> None:
         """Gives back connections. The model cannot be called afterwards."""
-        return None
+        return

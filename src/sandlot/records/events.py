@@ -7,7 +7,7 @@ one is upgraded when read. Encoding is strict JSON in UTF-8 without a newline in
 from __future__ import annotations
 
 import math
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -76,7 +76,7 @@ def encode_event(event: Event) -> bytes:
 def decode_event(line: bytes) -> Event:
     """The event on a line, upgraded to today's schema. `Invalid` if it is none, or newer than this sandlot reads."""
     try:
-        return cast(Event, _decoder.decode(line)) if _is_current(line) else _upgraded(line)
+        return _decoder.decode(line) if _is_current(line) else _upgraded(line)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Invalid(f"not an event: {error}") from error
 
@@ -89,7 +89,7 @@ def _upgraded(line: bytes) -> Event:
     raw = msgspec.json.decode(line)
     if not isinstance(raw, dict):
         raise Invalid("not an event: a JSON object was expected")
-    return cast(Event, msgspec.convert(upgrade(raw), Event))
+    return msgspec.convert(upgrade(raw), Event)
 
 
 def check_finite(value: Any, path: str = "") -> None:
