@@ -76,7 +76,8 @@ def encode_event(event: Event) -> bytes:
 def decode_event(line: bytes) -> Event:
     """The event on a line, upgraded to today's schema. `Invalid` if it is none, or newer than this sandlot reads."""
     try:
-        return _decoder.decode(line) if _is_current(line) else _upgraded(line)
+        event: Event = _decoder.decode(line) if _is_current(line) else _upgraded(line)
+        return event
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Invalid(f"not an event: {error}") from error
 
@@ -89,7 +90,8 @@ def _upgraded(line: bytes) -> Event:
     raw = msgspec.json.decode(line)
     if not isinstance(raw, dict):
         raise Invalid("not an event: a JSON object was expected")
-    return msgspec.convert(upgrade(raw), Event)
+    event: Event = msgspec.convert(upgrade(raw), Event)
+    return event
 
 
 def check_finite(value: Any, path: str = "") -> None:
