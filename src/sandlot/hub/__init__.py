@@ -1,0 +1,1 @@
+"""The hub: the server that keeps packages and runs, and the pages that show them."""

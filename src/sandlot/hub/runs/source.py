@@ -1,0 +1,249 @@
+"""Where pages read runs from: one port, over local run folders or over the hub's database.
+
+Invariants: nothing here writes. A page of rows never needs the rollouts themselves, so a run of 100,000 rollouts opens
+as fast as one of a hundred. What the viewer may not see is `NotFound`, as if it did not exist.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Generic, TypeVar
+
+import msgspec
+
+from sandlot.errors import Invalid
+from sandlot.records import (
+    EnvironmentRef,
+    JsonObject,
+    MetricsEvent,
+    Rollout,
+    Run,
+    RunKind,
+    RunStatus,
+    Status,
+    text_of,
+)
+
+Item = TypeVar("Item")
+
+OUTCOMES: tuple[Status, ...] = ("scored", "truncated", "unscored", "errored", "cancelled")
+"""What a row's `status` may be, in the order in which pages count them."""
+
+SORTS: tuple[str, ...] = ("order", "task", "reward", "turns", "tokens", "seconds", "step")
+"""What rows may be sorted by; each also with `-` before it for the reverse. `order` is the order of arrival."""
+
+FIRST_WORDS = 160
+"""How many characters of the last answer a row keeps."""
+
+
+class Page(msgspec.Struct, Generic[Item], frozen=True, kw_only=True):
+    """Some of many."""
+
+    items: list[Item]
+    next: str | None = None
+    """The cursor of the page after this one; None on the last."""
+    total: int | None = None
+    """How many there are in all, where that is known without counting for long."""
+
+
+class RunRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A run in a list."""
+
+    id: str
+    kind: RunKind
+    name: str
+    status: RunStatus
+    environments: list[EnvironmentRef] = []
+    model: str = ""
+    started: str = ""
+    """ISO 8601 in UTC."""
+    ended: str | None = None
+    expected: int | None = None
+    rollouts: int = 0
+    reward: float | None = None
+    """Mean over the scored rollouts; of a training run, over its last held-out evaluation where it has one."""
+    half_width: float | None = None
+    """Half of the mean's 95 % interval."""
+    owner: str | None = None
+    private: bool = False
+    where: str = ""
+    """The folder, for runs on this machine."""
+
+
+class RolloutRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A rollout in a table. Seconds are the rollout's own, from admission to verdict."""
+
+    id: str
+    task_id: str
+    index: int
+    status: Status
+    reward: float | None = None
+    turns: int = 0
+    tokens: int | None = None
+    """Completion tokens; None where the endpoint did not say."""
+    seconds: float = 0.0
+    stop: str | None = None
+    first_words: str = ""
+    """The start of the last thing that the model said."""
+    step: int | None = None
+    split: str = "eval"
+    environment: str = ""
+    scores: dict[str, float] = {}
+    """Each reward's and metric's value by name, before weighting."""
+    model_seconds: float = 0.0
+    environment_seconds: float = 0.0
+    scoring_seconds: float = 0.0
+    cost: float | None = None
+
+
+class RowQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Which rows, in which order. Every condition given must hold."""
+
+    outcomes: tuple[str, ...] = ()
+    """Any of `OUTCOMES`; none given means all."""
+    least: float | None = None
+    """The lowest reward that is shown. A row without a reward fails this and `most`."""
+    most: float | None = None
+    task: str | None = None
+    """The exact id of a task."""
+    text: str | None = None
+    """Found, whatever the case of its letters, in the task's id or in the first words."""
+    step: int | None = None
+    split: str | None = None
+    environment: str | None = None
+    sort: str = "order"
+    cursor: str | None = None
+    limit: int = 50
+
+    def __post_init__(self) -> None:
+        unknown = [outcome for outcome in self.outcomes if outcome not in OUTCOMES]
+        if unknown:
+            raise Invalid(f"{unknown[0]!r} is not an outcome", hint=f"use one of {', '.join(OUTCOMES)}")
+        if self.sort.removeprefix("-") not in SORTS:
+            raise Invalid(f"rows cannot be sorted by {self.sort!r}", hint=f"use one of {', '.join(SORTS)}")
+        if not 1 <= self.limit <= 1000:
+            raise Invalid(f"limit is {self.limit}", hint="use a number from 1 to 1000")
+
+
+class TaskScore(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What one task's scored rollouts got."""
+
+    task_id: str
+    mean: float
+    n: int
+    low: float | None = None
+    """The 95 % interval of the mean, over this task's rollouts; None where there are fewer than two."""
+    high: float | None = None
+    environment: str = ""
+
+
+class RunSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A run in figures, always computed from what is there. Means are over scored and truncated rollouts."""
+
+    rollouts: int = 0
+    expected: int | None = None
+    tasks: int = 0
+    counts: dict[str, int] = {}
+    """Rollouts by status."""
+    reward: float | None = None
+    half_width: float | None = None
+    """Half of the 95 % interval, clustered by task."""
+    pass_at: dict[str, tuple[float, float | None]] = {}
+    """By k: the estimate, and half of its 95 % interval."""
+    by_environment: dict[str, tuple[float, float | None, int]] = {}
+    """By environment: mean reward, half of its interval, scored rollouts. Only where there are several."""
+    scores: dict[str, float] = {}
+    """The mean of each reward and metric over the rollouts that report it."""
+    task_scores: list[TaskScore] = []
+    """Lowest mean first."""
+    seconds: dict[str, float] = {}
+    """p50, p95 and p99 of a rollout."""
+    parts: dict[str, float] = {}
+    """Mean seconds of a rollout spent in model, environment, scoring and other."""
+    tokens: int | None = None
+    cost: float | None = None
+    steps: list[int] = []
+    """The optimiser steps that have rollouts, in order."""
+
+
+class RunSource(ABC):
+    """Runs that somebody may look at. Every method raises `NotFound` for an id that is not there."""
+
+    @abstractmethod
+    def runs(
+        self, *, kind: str | None = None, package: str | None = None, cursor: str | None = None, limit: int = 50
+    ) -> Page[RunRow]:
+        """Runs, newest first. `package` is an environment's name, or `owner/name`. `Invalid` for a bad cursor."""
+
+    @abstractmethod
+    def run(self, id: str) -> Run:
+        """The run as it stands now."""
+
+    @abstractmethod
+    def rows(self, run_id: str, query: RowQuery) -> Page[RolloutRow]:
+        """The rows that match. `Invalid` for a bad cursor."""
+
+    @abstractmethod
+    def rollout(self, run_id: str, rollout_id: str) -> Rollout:
+        """One rollout in full, with its last verdict."""
+
+    @abstractmethod
+    def siblings(self, run_id: str, rollout_id: str) -> list[RolloutRow]:
+        """The group: rollouts of the same task, split and step, itself among them, by index."""
+
+    @abstractmethod
+    def metrics(self, run_id: str) -> list[MetricsEvent]:
+        """The numbers of a training run, by step; empty for other kinds."""
+
+    @abstractmethod
+    def summary(self, run_id: str) -> RunSummary:
+        """The run in figures."""
+
+    def owner(self, run_id: str) -> str | None:
+        """The account that the run belongs to, or None where there are no accounts."""
+        return None
+
+
+def row_of(rollout: Rollout) -> RolloutRow:
+    """The row of a rollout."""
+    verdict = rollout.verdict
+    scores = {} if verdict is None else {**{r.name: r.value for r in verdict.rewards}, **verdict.metrics}
+    return RolloutRow(
+        id=rollout.id,
+        task_id=rollout.task.id,
+        index=rollout.index,
+        status=rollout.status,
+        reward=rollout.reward,
+        turns=len(rollout.turns),
+        tokens=rollout.usage.completion_tokens,
+        seconds=rollout.timing.total,
+        stop=rollout.stop,
+        first_words=_first_words(rollout),
+        step=rollout.step,
+        split=rollout.split,
+        environment=rollout.task.environment or rollout.environment,
+        scores=scores,
+        model_seconds=rollout.timing.model,
+        environment_seconds=rollout.timing.environment,
+        scoring_seconds=rollout.timing.scoring,
+        cost=rollout.cost,
+    )
+
+
+def _first_words(rollout: Rollout) -> str:
+    """The start of the last text that the model wrote; where it only called tools, the last call."""
+    for turn in reversed(rollout.turns):
+        text = " ".join(text_of(turn.completion.get("content"))[: 4 * FIRST_WORDS].split())
+        if text:
+            return text[:FIRST_WORDS]
+    return _last_call(rollout.turns[-1].completion) if rollout.turns else ""
+
+
+def _last_call(completion: JsonObject) -> str:
+    calls = completion.get("tool_calls")
+    if not isinstance(calls, list) or not calls or not isinstance(calls[-1], dict):
+        return ""
+    function = calls[-1].get("function")
+    if not isinstance(function, dict):
+        return ""
+    return f"{function.get('name', '')}({function.get('arguments', '')})"[:FIRST_WORDS]
