@@ -1,6 +1,24 @@
-"""Plays anything that keeps the `Playable` port."""
+"""Plays anything that keeps the `Playable` port: one rollout, the group of one task, or many."""
 
+from sandlot.engine.play import OnAttempt
 from sandlot.engine.playable import Limits, Playable
-from sandlot.engine.state import State
+from sandlot.engine.pool import OnRollout, play, play_all, play_group
+from sandlot.engine.request import PlayPolicy, Request, seed_of
+from sandlot.engine.state import State, copied
+from sandlot.engine.threads import in_thread
 
-__all__ = ["Limits", "Playable", "State"]
+__all__ = [
+    "Limits",
+    "OnAttempt",
+    "OnRollout",
+    "PlayPolicy",
+    "Playable",
+    "Request",
+    "State",
+    "copied",
+    "in_thread",
+    "play",
+    "play_all",
+    "play_group",
+    "seed_of",
+]

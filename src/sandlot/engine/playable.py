@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from sandlot.engine.state import State
+from sandlot.models import Completion
 from sandlot.records import Messages, Task, Tool, Verdict
 
 
@@ -33,6 +34,8 @@ class Playable(ABC):
     limits: Limits = Limits()
     grouped: bool = False
     """Whether `score` needs all rollouts of a task together."""
+    authoritative: bool = False
+    """Whether a verdict counts even where the play broke: the checker looks at what was left behind."""
 
     @abstractmethod
     def tasks(self, split: str = "train") -> Iterable[Task]:
@@ -61,8 +64,8 @@ class Playable(ABC):
     async def score(self, states: Sequence[State]) -> list[Verdict]:
         """One verdict for each of `states`, in order. One state, unless `grouped`."""
 
-    async def observe(self, state: State) -> None:
-        """Called after each completion was put on record."""
+    async def observe(self, state: State, messages: Messages, completion: Completion) -> None:
+        """Called after each completion was put on record, with the prompt that it answers."""
         return
 
     async def cleanup(self, state: State) -> None:

@@ -2,13 +2,115 @@
 
 from __future__ import annotations
 
+import copy
+import random
+from collections.abc import Callable
 from typing import Any
+
+import msgspec
+
+from sandlot.errors import Invalid
+from sandlot.records import JsonObject, Message, Rollout, Sampling, Task, as_message, check_finite
+
+_SCALARS = (str, int, float, bool, type(None))
 
 
 class State(dict[str, Any]):
     """A dict that authors may write to. The engine's own record of the rollout is not in it.
 
-    Set by the engine: `prompt, completion, answer, info, task, example_id, trajectory, model, sampling_args, rng,
-    tool_defs, is_completed, is_truncated, stop_condition, error, reward, metrics, timing, usage, trajectory_id,
-    final_env_response`. The task's own columns stand beside them, copied deeply for each rollout.
+    Set by the engine: `prompt, completion, answer, info, task, example_id, trajectory, trajectory_id, model,
+    sampling_args, rng, is_completed, is_truncated, stop_condition, error, reward, metrics, final_env_response,
+    turn`. The task's own columns stand beside them, copied deeply for each rollout.
     """
+
+    draft: Callable[[], Rollout]
+    """Gives the rollout as it stands: frozen, not yet scored."""
+
+
+ENGINE_KEYS = frozenset(
+    {
+        "answer",
+        "client",
+        "completion",
+        "error",
+        "example_id",
+        "final_env_response",
+        "info",
+        "input",
+        "is_completed",
+        "is_truncated",
+        "metrics",
+        "model",
+        "prompt",
+        "prompt_too_long",
+        "reward",
+        "rng",
+        "sampling_args",
+        "stop_condition",
+        "task",
+        "timed_out",
+        "timing",
+        "tool_defs",
+        "trajectory",
+        "trajectory_id",
+        "turn",
+        "usage",
+    }
+)
+"""Keys that are the engine's or stand in the rollout in another form; they are not saved with the author's state."""
+
+
+def new_state(task: Task, *, rollout_id: str, seed: int, model: str, sampling: Sampling) -> State:
+    """The state of a rollout that begins. Nothing in it is shared with the task or with another rollout."""
+    fields = copied(task.fields)
+    state = State(fields)
+    state.update(
+        prompt=[as_message(dict(message)) for message in copied(task.prompt)],
+        answer=copied(task.answer),
+        info=copied(task.info),
+        completion=[],
+        example_id=task.fields.get("example_id", task.id),
+        trajectory=[],
+        trajectory_id=rollout_id,
+        model=model,
+        sampling_args=msgspec.to_builtins(sampling),
+        rng=random.Random(seed),
+        is_completed=False,
+        is_truncated=False,
+        stop_condition=None,
+        error=None,
+        reward=None,
+        metrics=None,
+        final_env_response=None,
+        turn=0,
+    )
+    state.setdefault("task", dict(fields, prompt=state["prompt"], answer=state["answer"], info=state["info"]))
+    return state
+
+
+def copied(value: Any) -> Any:
+    """A deep copy; the common flat cases are copied without the machinery of `copy.deepcopy`."""
+    if isinstance(value, _SCALARS):
+        return value
+    if type(value) is dict and all(isinstance(item, _SCALARS) for item in value.values()):
+        return dict(value)
+    if type(value) is list:
+        return [copied(item) for item in value]
+    if isinstance(value, Message) and all(isinstance(item, _SCALARS) for item in value.values()):
+        return type(value)(value)
+    return copy.deepcopy(value)
+
+
+def saved_state(state: State, task: Task) -> tuple[JsonObject, list[str]]:
+    """What the author put into the state and is JSON, and the keys of what is not."""
+    kept: JsonObject = {}
+    left_out: list[str] = []
+    for key, value in state.items():
+        if key in ENGINE_KEYS or key.startswith("_") or (key in task.fields and task.fields[key] == value):
+            continue
+        try:
+            check_finite(value)
+            kept[key] = value if isinstance(value, _SCALARS) else msgspec.json.decode(msgspec.json.encode(value))
+        except (Invalid, TypeError, ValueError, RecursionError, OverflowError):
+            left_out.append(key)
+    return kept, left_out

@@ -1,0 +1,182 @@
+"""The record of one rollout while it is open.
+
+Invariants: turns are only ever added; what was recorded is a copy, so an author who edits a message later does not
+change the past; a turn's parent is the turn whose messages (and tokens, where there are tokens) it continues exactly.
+"""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Sequence
+
+from sandlot.engine.request import PlayPolicy, Request
+from sandlot.engine.state import State, saved_state
+from sandlot.errors import Error
+from sandlot.models import Completion, Prior
+from sandlot.records import (
+    Failure,
+    JsonObject,
+    Message,
+    Rollout,
+    Sampling,
+    Timing,
+    Tokens,
+    Tool,
+    Turn,
+    Usage,
+    Verdict,
+)
+
+_TRACEBACK_LIMIT = 20_000
+"""Characters of a traceback that are kept: the end, where the cause stands."""
+
+
+def failure_of(error: BaseException, boundary: str) -> Failure:
+    """An exception as data. An `Error` knows its own boundary; anything else failed at `boundary`."""
+    trace = "".join(traceback.format_exception(error))
+    return Failure(
+        boundary=error.boundary if isinstance(error, Error) and error.boundary != "environment" else boundary,
+        type=type(error).__name__,
+        message=str(error),
+        traceback=trace[-_TRACEBACK_LIMIT:],
+    )
+
+
+class Flight:
+    """One rollout in flight: its state, its turns, its clock, and how it ended."""
+
+    def __init__(self, request: Request, *, state: State, attempt: int, sampling: Sampling) -> None:
+        self.request = request
+        self.attach(state)
+        self.attempt = attempt
+        self.sampling = sampling
+        self.turns: list[Turn] = []
+        self.tools: list[Tool] = []
+        self.failure: Failure | None = None
+        self.truncated = False
+        self.started = time.time()
+        self.clock = time.perf_counter()
+        self.seconds = {"setup": 0.0, "model": 0.0, "environment": 0.0, "scoring": 0.0}
+        self._paths: list[list[JsonObject]] = []
+        self._ids: list[list[int] | None] = []
+
+    def attach(self, state: State) -> None:
+        """Makes `state` the rollout's state: the one it had, or the one that its set-up returned instead."""
+        self.state = state
+        state.draft = self.draft
+
+    def draft(self) -> Rollout:
+        """The rollout as it stands, for a reward function that wants to read it."""
+        return self.close(None, environment="", policy=PlayPolicy())
+
+    def continued(self, messages: Sequence[Message]) -> tuple[int, Prior | None]:
+        """Which turn `messages` continues (-1: none), and the tokens that are thereby fixed, if they are known.
+
+        The last turn is tried first: only a fork or a rewritten history goes on to the others.
+        """
+        for index in range(len(self.turns) - 1, -1, -1):
+            path = self._paths[index]
+            if len(path) <= len(messages) and all(map(_same, path, messages)):
+                ids = self._ids[index]
+                return index, None if ids is None else Prior(messages=len(path), ids=ids)
+        return -1, None
+
+    def record(
+        self,
+        messages: Sequence[Message],
+        completion: Completion,
+        *,
+        continued: tuple[int, Prior | None],
+        start: float,
+        seconds: float,
+    ) -> None:
+        """Puts one call on record. `start` is seconds on the flight's clock, `seconds` how long it took."""
+        parent, prior = continued
+        tokens = completion.tokens
+        if tokens is not None and prior is not None and not completion.continues:
+            tokens = _suffix(tokens, prior)
+        if completion.tokens is not None and (tokens is None or prior is None):
+            # The server's tokens do not continue the parent's: this is a new sequence, whatever the messages say.
+            parent, prior, tokens = -1, None, completion.tokens
+        known = len(self._paths[parent]) if parent >= 0 else 0
+        said = dict(completion.message)
+        turn = Turn(
+            prompt=[dict(message) for message in messages[known:]],
+            completion=said,
+            parent=parent,
+            finish=completion.finish,
+            usage=completion.usage,
+            tokens=tokens,
+            start=start,
+            seconds=seconds,
+            cost=completion.cost,
+        )
+        self.turns.append(turn)
+        self._paths.append([*(self._paths[parent] if parent >= 0 else []), *turn.prompt, said])
+        before = (self._ids[parent] or []) if parent >= 0 else []
+        self._ids.append(None if tokens is None else [*before, *tokens.prompt, *tokens.sampled])
+        self.truncated = self.truncated or completion.finish == "length"
+
+    def close(self, verdict: Verdict | None, *, environment: str, policy: PlayPolicy) -> Rollout:
+        """The rollout as it is stored."""
+        state = self.state
+        saved, left_out = saved_state(state, self.request.task)
+        total = time.perf_counter() - self.clock
+        costs = [turn.cost for turn in self.turns if turn.cost is not None]
+        return Rollout(
+            id=state["trajectory_id"],
+            task=self.request.task,
+            index=self.request.index,
+            environment=environment,
+            model=state["model"],
+            turns=self.turns,
+            tail=self._tail(),
+            tools=self.tools,
+            sampling=self.sampling,
+            stop=state["stop_condition"],
+            truncated=self.truncated or bool(state["is_truncated"]),
+            failure=self.failure,
+            verdict=verdict,
+            usage=total_usage([turn.usage for turn in self.turns]),
+            cost=sum(costs) if costs else None,
+            timing=Timing(total=total, **self.seconds),
+            seed=self.request.seed,
+            started=self.started,
+            attempt=self.attempt,
+            state=saved,
+            left_out=left_out,
+            step=policy.step,
+            split=policy.split,
+        )
+
+    def _tail(self) -> list[JsonObject]:
+        final = self.state["final_env_response"]
+        return [dict(message) for message in final] if final else []
+
+
+def total_usage(usages: Sequence[Usage]) -> Usage:
+    """Usages added up. A number that no call reported stays unknown."""
+
+    def add(name: str) -> int | None:
+        known = [value for value in (getattr(usage, name) for usage in usages) if value is not None]
+        return sum(known) if known else None
+
+    return Usage(**{name: add(name) for name in Usage.__struct_fields__})
+
+
+def _suffix(tokens: Tokens, prior: Prior) -> Tokens | None:
+    """`tokens` of a whole prompt as what follows `prior`, or None where the prompt does not begin with it."""
+    length = len(prior.ids)
+    if tokens.prompt[:length] != list(prior.ids):
+        return None
+    return Tokens(
+        prompt=tokens.prompt[length:], sampled=tokens.sampled, logprobs=tokens.logprobs, versions=tokens.versions
+    )
+
+
+def _same(one: JsonObject, other: JsonObject) -> bool:
+    """Whether two messages are the same to a model. Empty content and none are; a missing key and None are."""
+    if one == other:
+        return True
+    return all((one.get(key) or None) == (other.get(key) or None) for key in one.keys() | other.keys())

@@ -1,0 +1,230 @@
+"""Plays one rollout: set-up → play → the author's clean-up → score, each stage with its own limit.
+
+Invariants: an exception of an author, an endpoint or a sandbox becomes the rollout's `failure` and goes no further;
+`CancelledError` and `KeyboardInterrupt` always propagate; clean-up runs exactly once for a rollout whose set-up began;
+the outcome rule (who ended it, and is there a verdict) is applied here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from sandlot.engine.flight import Flight, failure_of
+from sandlot.engine.playable import Playable
+from sandlot.engine.request import PlayPolicy, Request
+from sandlot.engine.state import new_state
+from sandlot.errors import Error, OverlongPromptError
+from sandlot.ids import new_id
+from sandlot.models import Model
+from sandlot.records import AttemptEvent, Failure, Sampling, Verdict, check_finite
+
+RETRIED = frozenset({"setup", "model", "sandbox", "infrastructure"})
+"""Boundaries whose failures are nobody's answer, so that the rollout is played again."""
+
+OnAttempt = Callable[[AttemptEvent], None]
+
+
+class Player:
+    """Plays rollouts of one playable with one model under one policy."""
+
+    def __init__(
+        self,
+        playable: Playable,
+        model: Model,
+        *,
+        sampling: Sampling,
+        policy: PlayPolicy,
+        on_attempt: OnAttempt | None = None,
+    ) -> None:
+        self.playable = playable
+        self.model = model
+        self.sampling = sampling
+        self.policy = policy
+        self.on_attempt = on_attempt
+
+    async def fly(self, request: Request) -> Flight:
+        """One rollout played to its end, and again where infrastructure failed, but not yet scored."""
+        attempt = 1
+        while True:
+            flight = await self._attempt(request, attempt)
+            failure = flight.failure
+            if failure is None or failure.boundary not in RETRIED or attempt > self.policy.retries:
+                return flight
+            if self.on_attempt is not None:
+                self.on_attempt(
+                    AttemptEvent(
+                        task=request.task.id, index=request.index, attempt=attempt, failure=failure, at=time.time()
+                    )
+                )
+            attempt += 1
+
+    async def verdicts(self, flights: Sequence[Flight]) -> list[Verdict | None]:
+        """The verdict of each flight by the outcome rule. One that broke is scored only if that is authoritative."""
+        scored = [flight for flight in flights if flight.failure is None or self.playable.authoritative]
+        given = dict(zip(map(id, scored), await self._score(scored), strict=True)) if scored else {}
+        return [self._ruled(flight, given.get(id(flight))) for flight in flights]
+
+    async def _attempt(self, request: Request, attempt: int) -> Flight:
+        state = new_state(
+            request.task, rollout_id=new_id(), seed=request.seed, model=self.model.name, sampling=self.sampling
+        )
+        flight = Flight(request, state=state, attempt=attempt, sampling=self.sampling)
+        try:
+            if await self._setup(flight):
+                await self._play(flight)
+        finally:
+            await self._cleanup(flight)
+        return flight
+
+    async def _setup(self, flight: Flight) -> bool:
+        begin = time.perf_counter()
+        deadline = asyncio.timeout(self.playable.limits.setup)
+        try:
+            async with deadline:
+                flight.attach(await self.playable.setup(flight.state))
+        except Exception as error:  # boundary: the author's set-up
+            _broke(flight, error, "setup", expired=deadline.expired())
+            return False
+        finally:
+            flight.seconds["setup"] = time.perf_counter() - begin
+        return True
+
+    async def _play(self, flight: Flight) -> None:
+        begin = time.perf_counter()
+        deadline = asyncio.timeout(self.playable.limits.play)
+        state = flight.state
+        try:
+            async with deadline:
+                await self._turns(flight)
+        except OverlongPromptError:
+            state["prompt_too_long"] = True
+            flight.truncated = True
+            state["stop_condition"] = "context_length"
+        except TimeoutError as error:
+            if not deadline.expired():
+                _broke(flight, error, "environment", expired=False)
+            else:
+                state["timed_out"] = True
+                flight.truncated = True
+                state["stop_condition"] = "timeout"
+        except Exception as error:  # boundary: the author's environment and the model
+            _broke(flight, error, "environment", expired=False)
+        finally:
+            state["is_completed"] = True
+            state["is_truncated"] = flight.truncated or bool(state["is_truncated"])
+            flight.seconds["environment"] = max(0.0, time.perf_counter() - begin - flight.seconds["model"])
+
+    async def _turns(self, flight: Flight) -> None:
+        playable, state = self.playable, flight.state
+        silent = 0
+        while True:
+            reason = await playable.stop(state) or self._over_limit(flight)
+            if reason is not None:
+                state["stop_condition"] = reason
+                return
+            messages = await playable.prompt(state)
+            if messages is None:
+                silent += 1
+                if silent > 1:
+                    raise Error("the environment had the last word, but no stop condition holds")
+                continue
+            silent = 0
+            tools = list(playable.tools(state))
+            if tools and not flight.tools:
+                flight.tools = tools
+            continued = flight.continued(messages)
+            start = time.perf_counter()
+            completion = await self.model.generate(
+                messages, tools=tools, sampling=self._sampling(flight), prior=continued[1]
+            )
+            seconds = time.perf_counter() - start
+            flight.seconds["model"] += seconds
+            flight.record(messages, completion, continued=continued, start=start - flight.clock, seconds=seconds)
+            state["turn"] = len(flight.turns)
+            await playable.observe(state, messages, completion)
+
+    def _sampling(self, flight: Flight) -> Sampling:
+        """The run's sampling with this call's own seed: the rollout's, moved on by the number of the turn."""
+        return msgspec.structs.replace(self.sampling, seed=(flight.request.seed + len(flight.turns)) & 0x7FFFFFFF)
+
+    def _over_limit(self, flight: Flight) -> str | None:
+        limit = self.policy.max_tokens
+        if limit is None:
+            return None
+        used = sum((turn.usage.prompt_tokens or 0) + (turn.usage.completion_tokens or 0) for turn in flight.turns)
+        if used < limit:
+            return None
+        flight.truncated = True
+        return "max_tokens"
+
+    async def _cleanup(self, flight: Flight) -> None:
+        """Runs once, to its end or its limit, whatever cancels the rollout meanwhile; a failure in it is recorded."""
+        cleaning = asyncio.ensure_future(self._cleaned(flight))
+        try:
+            await asyncio.shield(cleaning)
+        except asyncio.CancelledError:
+            await cleaning
+            raise
+
+    async def _cleaned(self, flight: Flight) -> None:
+        deadline = asyncio.timeout(self.playable.limits.cleanup)
+        try:
+            async with deadline:
+                await self.playable.cleanup(flight.state)
+        except Exception as error:  # boundary: the author's clean-up
+            if flight.failure is None:
+                flight.failure = failure_of(error, "cleanup")
+
+    async def _score(self, flights: Sequence[Flight]) -> list[Verdict]:
+        begin = time.perf_counter()
+        tries = 0
+        while True:
+            verdicts = await self._score_once(flights)
+            tries += 1
+            if tries > self.policy.scoring_retries or all(verdict.reward is not None for verdict in verdicts):
+                break
+        seconds = time.perf_counter() - begin
+        for flight in flights:
+            flight.seconds["scoring"] = seconds
+        return verdicts
+
+    async def _score_once(self, flights: Sequence[Flight]) -> list[Verdict]:
+        deadline = asyncio.timeout(self.playable.limits.score)
+        try:
+            async with deadline:
+                verdicts = await self.playable.score([flight.state for flight in flights])
+            check_finite(verdicts, "verdict")
+        except Exception as error:  # boundary: scoring
+            failure = failure_of(error, "scoring")
+            if deadline.expired():
+                failure = Failure(
+                    boundary="scoring",
+                    type="timeout",
+                    message=f"scoring took longer than its limit of {self.playable.limits.score} s",
+                )
+            return [Verdict(reward=None, failure=failure) for _ in flights]
+        return verdicts
+
+    def _ruled(self, flight: Flight, verdict: Verdict | None) -> Verdict | None:
+        """The outcome rule for one flight."""
+        if verdict is None or verdict.reward is not None:
+            return verdict
+        nothing_said = flight.failure is None and not flight.turns
+        if nothing_said or self.policy.on_scoring_error == "zero":
+            return Verdict(
+                reward=0.0, rewards=verdict.rewards, metrics=verdict.metrics, failure=verdict.failure, seconds=0.0
+            )
+        return verdict
+
+
+def _broke(flight: Flight, error: Exception, boundary: str, *, expired: bool) -> None:
+    failure = failure_of(error, boundary)
+    if expired:
+        failure = Failure(boundary=boundary, type="timeout", message=f"{boundary} took longer than its limit")
+    flight.failure = failure
+    flight.state["error"] = error
+    flight.state["stop_condition"] = "error"
