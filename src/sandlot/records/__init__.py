@@ -27,7 +27,7 @@ from sandlot.records.message import (
     text_of,
 )
 from sandlot.records.reward import Failure, Reward, Verdict
-from sandlot.records.rollout import Outcome, Rollout, Status, Timing, conversation
+from sandlot.records.rollout import Outcome, Rollout, Status, Timing, conversation, status_of
 from sandlot.records.run import EnvironmentRef, Run, RunKind, RunStatus
 from sandlot.records.task import Sampling, Task
 from sandlot.records.turn import Tokens, Turn, Usage
@@ -78,5 +78,6 @@ __all__ = [
     "conversation",
     "decode_event",
     "encode_event",
+    "status_of",
     "text_of",
 ]

@@ -41,7 +41,7 @@ class VerdictEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="event",
     verdict: Verdict
 
 
-class AttemptEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="event", tag="attempt"):
+class AttemptEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="attempt"):
     """A try that did not count and was, or will be, made again."""
 
     schema: int = SCHEMA

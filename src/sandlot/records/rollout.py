@@ -76,11 +76,16 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def status(self) -> Status:
         """The outcome in the finer words that pages and reports use."""
-        if self.outcome == "cancelled":
-            return "cancelled"
-        if self.outcome == "unscored":
-            return "errored" if self.failure is not None else "unscored"
-        return "truncated" if self.truncated else "scored"
+        return status_of(self.stop, self.reward, failed=self.failure is not None, truncated=self.truncated)
+
+
+def status_of(stop: str | None, reward: float | None, *, failed: bool, truncated: bool) -> Status:
+    """The status of a rollout from the four things that decide it; for readers that have no more than these."""
+    if stop == "cancelled":
+        return "cancelled"
+    if reward is None:
+        return "errored" if failed else "unscored"
+    return "truncated" if truncated else "scored"
 
 
 def conversation(rollout: Rollout, leaf: int | None = None) -> list[JsonObject]:

@@ -1,0 +1,21 @@
+"""Rollouts on disk: the one reader and writer of run folders. Append-only, resumable, read in one quick pass."""
+
+from sandlot.store.atomic import remove_leftovers, write_atomic
+from sandlot.store.folder import EVENTS, RunFolder
+from sandlot.store.index import Key, Problem
+from sandlot.store.light import IndexRow
+from sandlot.store.listing import RunEntry, folder_for, list_runs, read_entry
+
+__all__ = [
+    "EVENTS",
+    "IndexRow",
+    "Key",
+    "Problem",
+    "RunEntry",
+    "RunFolder",
+    "folder_for",
+    "list_runs",
+    "read_entry",
+    "remove_leftovers",
+    "write_atomic",
+]
