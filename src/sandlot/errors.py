@@ -83,6 +83,8 @@ class ModelError(Error):
     """The endpoint failed, or answered with something that is not a completion."""
 
     boundary = "model"
+    status: int | None = None
+    """The HTTP status that the endpoint answered with, where it answered."""
 
 
 class InvalidModelResponseError(ModelError):
