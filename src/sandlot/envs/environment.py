@@ -194,7 +194,7 @@ class Environment:
     @stop
     async def max_turns_reached(self, state: State) -> bool:
         """The model has had all its turns."""
-        return 0 < self.max_turns <= state["turn"]
+        return bool(0 < self.max_turns <= state["turn"])
 
     @stop
     async def has_final_env_response(self, state: State) -> bool:
