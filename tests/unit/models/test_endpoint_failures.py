@@ -220,3 +220,61 @@ def test_one_model_serves_several_event_loops_in_turn() -> None:
             return completion.message.content
 
         assert [asyncio.run(call(text)) for text in ("one", "two", "three")] == ["one", "two", "three"]
+
+
+async def test_a_server_on_this_machine_is_asked_without_the_key_that_is_not_set() -> None:
+    async with MockServer() as server:
+        completion = await ask(server, key="NOT_SET_ANYWHERE")
+    assert completion.message.content == "hi"
+    assert "authorization" not in server.headers[0]
+
+
+async def test_no_more_requests_are_in_flight_than_the_endpoint_allows() -> None:
+    busy = most = 0
+
+    async def answer(_: object) -> str:
+        nonlocal busy, most
+        busy += 1
+        most = max(most, busy)
+        await asyncio.sleep(0.005)
+        busy -= 1
+        return "ok"
+
+    async with MockServer(answer) as server:
+        model = EndpointModel(Endpoint(id="m", url=server.url, max_concurrent=3))
+        calls = (model.generate([UserMessage(content="hi")], sampling=Sampling()) for _ in range(20))
+        await asyncio.gather(*calls)
+        await model.close()
+    assert most == 3
+
+
+async def test_an_address_that_redirects_gets_the_key_only_itself() -> None:
+    from aiohttp import web
+
+    async with MockServer() as elsewhere:
+
+        async def handle(_: web.BaseRequest) -> web.Response:
+            return web.Response(status=307, headers={"Location": f"{elsewhere.url}/chat/completions"})
+
+        runner = web.ServerRunner(web.Server(handle))
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        model = EndpointModel(Endpoint(id="m", url=f"http://127.0.0.1:{runner.addresses[0][1]}/v1"), key="secret-abc")
+        with pytest.raises(ModelError, match=r"has moved \(307\)"):
+            await model.generate([UserMessage(content="hi")], sampling=Sampling())
+        await model.close()
+        await runner.cleanup()
+    assert len(elsewhere.requests) == 0
+
+
+async def test_a_proxy_in_the_environment_is_used_but_not_for_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with MockServer("through the proxy") as proxy, MockServer("straight") as server:
+        monkeypatch.setenv("http_proxy", proxy.url.removesuffix("/v1"))
+        monkeypatch.delenv("no_proxy", raising=False)
+        answers = []
+        for url in ("http://model.example/v1", server.url):
+            model = EndpointModel(Endpoint(id="m", url=url, retries=FAST))
+            completion = await model.generate([UserMessage(content="hi")], sampling=Sampling())
+            answers.append(completion.message.content)
+            await model.close()
+    assert answers == ["through the proxy", "straight"]

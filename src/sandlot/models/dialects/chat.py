@@ -62,10 +62,11 @@ class _Chat(Dialect):
         if not isinstance(message, dict):
             raise ValueError("a choice without a message")
         finish = choice.get("finish_reason")
+        finish = finish if isinstance(finish, str) else ""
         if finish in _BROKEN or choice.get("error"):
             raise ValueError(f"the model was cut off, finish_reason {finish!r}")
         said = said_message(message, call_prefix=str(body.get("id") or "call"))
-        if not isinstance(finish, str) or not finish:
+        if not finish:
             finish = "tool_calls" if said.get("tool_calls") else "stop"
         usage = usage_of(body.get("usage"))
         return Completion(
@@ -200,9 +201,9 @@ def _thinking(parts: Iterable[Any]) -> str:
 
 
 def _count(value: Any) -> int | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0 or value != int(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return None
-    return int(value)
+    return int(value) if value >= 0 and value == int(value) else None
 
 
 def _tokens(body: JsonObject, choice: JsonObject) -> Tokens | None:
