@@ -1,0 +1,56 @@
+"""What environment authors import."""
+
+from sandlot.engine import State
+from sandlot.envs.conversation import Conversation
+from sandlot.envs.decorators import cleanup, metric, reward, stop, teardown
+from sandlot.envs.environment import Environment
+from sandlot.envs.load import Found, find, load, load_environment
+from sandlot.envs.multiturn import MultiTurnEnv, SingleTurnEnv, ToolEnv
+from sandlot.envs.parsers import (
+    MaybeThinkParser,
+    Parser,
+    ThinkParser,
+    XMLParser,
+    extract_boxed_answer,
+    extract_hash_answer,
+)
+from sandlot.envs.response import Response
+from sandlot.envs.rubric import GroupRewardFunc, RewardFunc, Rubric, Score
+from sandlot.envs.taskset import EnvConfig, Taskset, TasksetConfig
+from sandlot.envs.toolbox import Toolbox
+
+Env = Environment
+
+__all__ = [
+    "Conversation",
+    "Env",
+    "EnvConfig",
+    "Environment",
+    "Found",
+    "GroupRewardFunc",
+    "MaybeThinkParser",
+    "MultiTurnEnv",
+    "Parser",
+    "Response",
+    "RewardFunc",
+    "Rubric",
+    "Score",
+    "SingleTurnEnv",
+    "State",
+    "Taskset",
+    "TasksetConfig",
+    "ThinkParser",
+    "ToolEnv",
+    "Toolbox",
+    "XMLParser",
+    "cleanup",
+    "extract_boxed_answer",
+    "extract_hash_answer",
+    "find",
+    "load",
+    "load_environment",
+    "metric",
+    "reward",
+    "stop",
+    "teardown",
+]

@@ -1,0 +1,146 @@
+"""An environment as the engine plays it: the chat loop's questions, answered by what the author wrote.
+
+Invariants: an environment never has to keep the engine's port itself, so an author may call an attribute `tools`,
+`tasks` or `cleanup` without breaking the loop; everything an author may have written as a blocking function runs in a
+thread; clean-up methods all run, also when one of them raises.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from sandlot.engine import Limits, Playable, State
+from sandlot.envs.calls import maybe_await
+from sandlot.envs.decorators import marked
+from sandlot.envs.response import Response
+from sandlot.envs.toolbox import as_tool
+from sandlot.models import Completion
+from sandlot.records import Messages, Task, Tool, Verdict, as_messages
+
+if TYPE_CHECKING:
+    from sandlot.envs.environment import Environment
+
+
+class Conversation(Playable):
+    """Plays one environment."""
+
+    def __init__(self, environment: Environment) -> None:
+        self.environment = environment
+        self.name = environment.env_id or type(environment).__name__
+        self._stops = [(function.__name__, function) for _, function in marked(environment, "stop")]
+        self._cleanups = [*marked(environment, "cleanup"), *marked(environment.rubric, "cleanup")]
+        self._teardowns = [*marked(environment, "teardown"), *marked(environment.rubric, "teardown")]
+        self._completed_takes = _parameters_of_override(type(environment))
+
+    @property
+    def limits(self) -> Limits:  # type: ignore[override]
+        """The rollout's deadline is the environment's `timeout_seconds`."""
+        return Limits(play=self.environment.timeout_seconds)
+
+    @property
+    def grouped(self) -> bool:  # type: ignore[override]
+        """Whether the rubric judges the rollouts of a task together."""
+        return self.environment.rubric.grouped
+
+    def tasks(self, split: str = "train") -> Iterable[Task]:
+        """The environment's tasks of `train` or `eval`."""
+        return self.environment.split(split)
+
+    async def setup(self, state: State) -> State:
+        """The author's set-up, after the environment's own."""
+        environment = self.environment
+        state["tool_defs"] = [*environment.tool_defs, *environment.toolbox.tools.values()]
+        returned = await maybe_await(environment.setup_state, state)
+        if returned is None or returned is state:
+            return state
+        return returned if isinstance(returned, State) else State({**state, **returned})
+
+    async def stop(self, state: State) -> str | None:
+        """The first stop condition that holds; an author's own `is_completed` is asked before all others."""
+        if self._completed_takes and await self._author_says_completed(state, _spoken(state)):
+            return state["stop_condition"] or "is_completed"
+        return await self.first_stop(state)
+
+    async def first_stop(self, state: State) -> str | None:
+        """The first method marked as a stop condition that holds."""
+        for name, condition in self._stops:
+            if await maybe_await(condition, state):
+                return name
+        return None
+
+    async def prompt(self, state: State) -> Messages | None:
+        """The next prompt, or None if the environment has had the last word."""
+        messages = as_messages(await maybe_await(self.environment.get_prompt_messages, state))
+        if state["final_env_response"] is not None:
+            state["final_env_response"] = as_messages(state["final_env_response"])
+            return None
+        if state["turn"] and self._completed_takes and await self._author_says_completed(state, messages):
+            state["final_env_response"] = messages[len(_spoken(state)) :]
+            return None
+        return messages
+
+    def tools(self, state: State) -> Sequence[Tool]:
+        """The tools of the next turn: `state["tool_defs"]`, which an author may change from turn to turn."""
+        return [as_tool(tool) for tool in state["tool_defs"] or ()]
+
+    async def observe(self, state: State, messages: Messages, completion: Completion) -> None:
+        """Keeps the trajectory and the completion that authors read."""
+        response = Response(completion, model=state["model"])
+        await maybe_await(self.environment.add_model_response, state, messages, response)
+        await maybe_await(self.environment.render_completion, state)
+
+    async def cleanup(self, state: State) -> None:
+        """Renders the completion, then runs every method marked with `@cleanup`; the first failure is raised last."""
+        await maybe_await(self.environment.render_completion, state)
+        failure: Exception | None = None
+        for _, function in self._cleanups:
+            try:
+                await maybe_await(function, state)
+            except Exception as error:  # boundary: the author's clean-up; the others must still run
+                failure = failure or error
+        if failure is not None:
+            raise failure
+
+    async def score(self, states: Sequence[State]) -> list[Verdict]:
+        """The rubric's verdicts, with the environment's own metrics beside them."""
+        environment = self.environment
+        if not environment.score_rollouts:
+            return [Verdict(reward=0.0, metrics=environment.monitor(state)) for state in states]
+        verdicts = await environment.rubric.score(states)
+        return [
+            msgspec.structs.replace(verdict, metrics={**environment.monitor(state), **verdict.metrics})
+            for verdict, state in zip(verdicts, states, strict=True)
+        ]
+
+    async def close(self) -> None:
+        """Runs every method marked with `@teardown`."""
+        for _, function in self._teardowns:
+            await maybe_await(function)
+
+    async def _author_says_completed(self, state: State, messages: Messages) -> bool:
+        completed = self.environment.is_completed
+        if self._completed_takes == 2:
+            return bool(await maybe_await(completed, messages, state))
+        return bool(await maybe_await(completed, state))
+
+
+def _spoken(state: State) -> Messages:
+    if not state["trajectory"]:
+        return list(state["prompt"])
+    last = state["trajectory"][-1]
+    return [*last["prompt"], *last["completion"]]
+
+
+def _parameters_of_override(cls: type[Environment]) -> int:
+    """How many arguments an author's `is_completed` takes besides self: 2 (messages, state), 1, or 0 for none."""
+    owner = next(base for base in cls.__mro__ if "is_completed" in base.__dict__)
+    if owner.__module__.startswith("sandlot."):
+        return 0
+    variadic = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+    parameters = list(inspect.signature(owner.__dict__["is_completed"]).parameters.values())[1:]
+    named = [parameter.name for parameter in parameters if parameter.kind not in variadic]
+    return 2 if len(named) >= 2 and named[0] != "state" else 1

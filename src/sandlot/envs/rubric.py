@@ -1,0 +1,325 @@
+"""An environment's rewards together.
+
+Invariants: functions run in list order, because a later one may read what an earlier one wrote into the state; a
+function that raises, or returns no finite number, gives no verdict for that rollout and is on record, and is never a
+silent 0; `CancelledError` and `KeyboardInterrupt` propagate; blocking functions run in a thread, one hop for every
+stretch of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import math
+import time
+import traceback
+import typing
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sandlot.engine import State, in_thread
+from sandlot.envs.calls import Signature, is_async, name_of
+from sandlot.envs.parsers import Parser
+from sandlot.errors import Invalid
+from sandlot.records import Failure, Reward, Verdict
+
+RewardFunc = Callable[..., float | Awaitable[float]]
+GroupRewardFunc = Callable[..., list[float] | Awaitable[list[float]]]
+
+STANDARD = ("prompt", "completion", "answer", "info", "state", "task", "rollout", "parser")
+"""What a reward function may name besides columns, the rubric's class objects and what the judge adds."""
+PLURAL = {
+    "prompts": "prompt",
+    "completions": "completion",
+    "answers": "answer",
+    "infos": "info",
+    "states": "state",
+    "tasks": "task",
+    "rollouts": "rollout",
+}
+_FROM_STATE = ("prompt", "completion", "info", "task")
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """What a reward function may return instead of a number: the value, why, and further numbers to report."""
+
+    value: float
+    feedback: str | None = None
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+
+class RewardFunction:
+    """One function of a rubric, with what is known of it."""
+
+    def __init__(self, function: Callable[..., Any], *, weight: float, name: str) -> None:
+        self.function = function
+        self.weight = weight
+        self.name = name
+        self.signature = Signature(function)
+        self.is_async = is_async(function)
+        self.is_group = any(name in PLURAL for name in self.signature.required) or _returns_list(function)
+        self.description = (inspect.getdoc(function) or "").partition("\n")[0]
+
+    def check(self, available: Iterable[str]) -> None:
+        """`Invalid` if the function requires a parameter that nothing will fill."""
+        if self.signature.positional_only:
+            raise Invalid(
+                f"reward function {self.name!r} has positional-only parameters; they are passed by name",
+                hint="remove the '/' from its signature",
+            )
+        known = {*available, *STANDARD, *(PLURAL if self.is_group else ())}
+        missing = [name for name in self.signature.required if name not in known]
+        if missing:
+            raise Invalid(
+                f"reward function {self.name!r} requires {', '.join(map(repr, missing))}, and there is no such value",
+                hint=f"it can name {', '.join(sorted(known))}",
+            )
+
+
+class _Sheet:
+    """The scores of one rollout while they come in."""
+
+    def __init__(self) -> None:
+        self.rewards: list[Reward] = []
+        self.metrics: dict[str, float] = {}
+        self.failure: Failure | None = None
+        self.unscored = False
+
+    def enter(self, function: RewardFunction, returned: Any) -> None:
+        """Takes what a function returned."""
+        score = returned if isinstance(returned, Score) else Score(returned)
+        value = _number(score.value, f"{function.name} returned")
+        self.metrics.update({name: _number(number, f"metric {name} is") for name, number in score.metrics.items()})
+        if function.weight == 0:
+            self.metrics[function.name] = value
+        self.rewards.append(Reward(name=function.name, value=value, weight=function.weight, feedback=score.feedback))
+
+    def fail(self, function: RewardFunction, failure: Failure) -> None:
+        """Takes that a function failed. One of weight 0 leaves the reward as it is."""
+        self.failure = self.failure or failure
+        self.unscored = self.unscored or function.weight != 0
+
+    def verdict(self, seconds: float) -> Verdict:
+        """The scores so far as a verdict."""
+        reward = None if self.unscored else math.fsum(reward.weight * reward.value for reward in self.rewards)
+        return Verdict(
+            reward=reward,
+            rewards=[reward for reward in self.rewards if reward.weight != 0 or reward.feedback],
+            metrics=self.metrics,
+            failure=self.failure,
+            seconds=seconds,
+        )
+
+
+class Rubric:
+    """Weighted reward functions: the reward is the sum of weight × value; weight 0 makes a metric."""
+
+    def __init__(
+        self,
+        funcs: Sequence[Callable[..., Any]] | None = None,
+        weights: Sequence[float] | None = None,
+        parser: Parser | None = None,
+        *,
+        concurrent: bool = False,
+    ) -> None:
+        functions = list(funcs or [])
+        given = list(weights) if weights else [1.0] * len(functions)
+        if len(given) != len(functions):
+            raise Invalid(f"{len(functions)} reward functions but {len(given)} weights")
+        self.parser = parser or Parser()
+        self.concurrent = concurrent
+        self.class_objects: dict[str, Any] = {"parser": self.parser}
+        self.functions: list[RewardFunction] = []
+        for function, weight in zip(functions, given, strict=True):
+            self.add_reward_func(function, weight)
+
+    @property
+    def funcs(self) -> list[Callable[..., Any]]:
+        """The functions, in order."""
+        return [function.function for function in self.functions]
+
+    @property
+    def weights(self) -> list[float]:
+        """The weights, in the order of `funcs`."""
+        return [function.weight for function in self.functions]
+
+    @property
+    def grouped(self) -> bool:
+        """Whether a function judges all rollouts of a task together."""
+        return any(function.is_group for function in self.functions)
+
+    def add_reward_func(self, func: Callable[..., Any], weight: float = 1.0) -> None:
+        """Adds a reward. Two of the same name are told apart by a number."""
+        base = name_of(func)
+        taken = {function.name for function in self.functions}
+        name, number = base, 1
+        while name in taken:
+            number += 1
+            name = f"{base}_{number}"
+        self.functions.append(RewardFunction(func, weight=float(weight), name=name))
+
+    def add_metric(self, func: Callable[..., Any], weight: float = 0.0) -> None:
+        """Adds a number that is reported and does not count."""
+        self.add_reward_func(func, weight)
+
+    def add_class_object(self, name: str, obj: Any) -> None:
+        """Makes `obj` available to reward functions under `name`."""
+        self.class_objects[name] = obj
+
+    def check(self, columns: Iterable[str]) -> None:
+        """`Invalid` if a function requires what neither the rubric nor the tasks have."""
+        available = [*columns, *self.class_objects]
+        for function in self.functions:
+            function.check(available)
+
+    async def score(self, states: Sequence[State]) -> list[Verdict]:
+        """One verdict for each state. Each state gets `reward` and `metrics` as well."""
+        begin = time.perf_counter()
+        sheets = [_Sheet() for _ in states]
+        values = [_values(state, self.class_objects) for state in states]
+        if self.concurrent and not self.grouped:
+            await asyncio.gather(*(self._run([each], values, sheets) for each in self.functions))
+        else:
+            for batch in _batches(self.functions):
+                await self._run(batch, values, sheets)
+        seconds = time.perf_counter() - begin
+        verdicts = [sheet.verdict(seconds) for sheet in sheets]
+        for state, verdict in zip(states, verdicts, strict=True):
+            state["reward"] = verdict.reward
+            state["metrics"] = {reward.name: reward.value for reward in verdict.rewards} | verdict.metrics
+        return verdicts
+
+    async def score_rollout(self, state: State) -> Verdict:
+        """Scores one state."""
+        return (await self.score([state]))[0]
+
+    async def score_group(self, states: Sequence[State]) -> list[Verdict]:
+        """Scores the states of one task together."""
+        return await self.score(states)
+
+    async def _run(
+        self, batch: Sequence[RewardFunction], values: Sequence[dict[str, Any]], sheets: Sequence[_Sheet]
+    ) -> None:
+        """A stretch of blocking functions in one thread, or one async function for all rollouts at once."""
+        first = batch[0]
+        if not first.is_async:
+            await in_thread(_run_blocking, batch, values, sheets)
+        elif first.is_group:
+            await _await_group(first, values, sheets)
+        else:
+            await asyncio.gather(*(_await_one(first, *pair) for pair in zip(values, sheets, strict=True)))
+
+
+def _batches(functions: Sequence[RewardFunction]) -> Iterable[list[RewardFunction]]:
+    """Stretches of consecutive blocking functions; each async function by itself."""
+    stretch: list[RewardFunction] = []
+    for function in functions:
+        if function.is_async:
+            if stretch:
+                yield stretch
+            stretch = []
+            yield [function]
+        else:
+            stretch.append(function)
+    if stretch:
+        yield stretch
+
+
+def _run_blocking(batch: Sequence[RewardFunction], values: Sequence[dict[str, Any]], sheets: Sequence[_Sheet]) -> None:
+    for function in batch:
+        if function.is_group:
+            try:
+                _enter_group(function, function.function(**_plural(function, values)), sheets)
+            except Exception as error:  # boundary: the author's group reward
+                _fail_all(function, error, sheets)
+            continue
+        for value, sheet in zip(values, sheets, strict=True):
+            try:
+                sheet.enter(function, function.function(**_singular(function, value)))
+            except Exception as error:  # boundary: the author's reward
+                sheet.fail(function, _failure(function, error))
+
+
+async def _await_one(function: RewardFunction, value: dict[str, Any], sheet: _Sheet) -> None:
+    try:
+        sheet.enter(function, await function.function(**_singular(function, value)))
+    except Exception as error:  # boundary: the author's reward
+        sheet.fail(function, _failure(function, error))
+
+
+async def _await_group(function: RewardFunction, values: Sequence[dict[str, Any]], sheets: Sequence[_Sheet]) -> None:
+    try:
+        _enter_group(function, await function.function(**_plural(function, values)), sheets)
+    except Exception as error:  # boundary: the author's group reward
+        _fail_all(function, error, sheets)
+
+
+def _enter_group(function: RewardFunction, returned: Any, sheets: Sequence[_Sheet]) -> None:
+    scores = list(returned)
+    if len(scores) != len(sheets):
+        raise Invalid(f"{function.name} returned {len(scores)} scores for {len(sheets)} rollouts")
+    for score, sheet in zip(scores, sheets, strict=True):
+        try:
+            sheet.enter(function, score)
+        except Invalid as error:
+            sheet.fail(function, _failure(function, error))
+
+
+def _fail_all(function: RewardFunction, error: Exception, sheets: Sequence[_Sheet]) -> None:
+    for sheet in sheets:
+        sheet.fail(function, _failure(function, error))
+
+
+def _failure(function: RewardFunction, error: Exception) -> Failure:
+    return Failure(
+        boundary="scoring",
+        type=type(error).__name__,
+        message=f"{function.name}: {error}",
+        traceback="".join(traceback.format_exception(error)),
+    )
+
+
+def _values(state: State, objects: Mapping[str, Any]) -> dict[str, Any]:
+    """Everything that a reward function may ask for of one rollout, but for the draft, which is made on demand."""
+    task = state.get("task")
+    columns = task if isinstance(task, dict) else {}
+    values = {**columns, **objects, **{name: state.get(name) for name in _FROM_STATE}}
+    values["answer"] = state.get("answer", "")
+    values["state"] = state
+    return values
+
+
+def _singular(function: RewardFunction, values: dict[str, Any]) -> dict[str, Any]:
+    if "rollout" in function.signature.names:
+        values = {**values, "rollout": values["state"].draft()}
+    return function.signature.pick(values)
+
+
+def _plural(function: RewardFunction, values: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    available: dict[str, Any] = dict(values[0]) if values else {}
+    for plural, singular in PLURAL.items():
+        if singular == "rollout":
+            if plural in function.signature.names:
+                available[plural] = [value["state"].draft() for value in values]
+        else:
+            available[plural] = [value[singular] for value in values]
+    return function.signature.pick(available)
+
+
+def _number(value: Any, what: str) -> float:
+    if isinstance(value, bool | int | float) or hasattr(value, "__float__"):
+        number = float(value)
+    else:
+        raise Invalid(f"{what} {value!r}; a number or a Score was expected")
+    if not math.isfinite(number):
+        raise Invalid(f"{what} {number}; a finite number was expected")
+    return number
+
+
+def _returns_list(function: Callable[..., Any]) -> bool:
+    annotation = getattr(function, "__annotations__", {}).get("return")
+    if isinstance(annotation, str):
+        return annotation.startswith(("list", "List", "Sequence"))
+    return annotation is list or typing.get_origin(annotation) is list
