@@ -57,7 +57,7 @@ class Setback(msgspec.Struct, frozen=True, kw_only=True):
     after: float | None = None
     """Seconds that the endpoint asks to wait."""
     throttled: bool = False
-    """Whether the endpoint said that it gets too many requests."""
+    """Whether fewer requests at once may help."""
 
 
 def refused(
@@ -81,10 +81,12 @@ def unreachable(endpoint: Endpoint, error: Exception, *, answered: bool) -> Setb
     if isinstance(error, TimeoutError):
         words = f"{endpoint} did not answer within {endpoint.timeout:g} s"
         return Setback(error=ModelError(words), tries=2)
-    reason = str(error) or type(error).__name__
+    reason = excerpt(str(error), None) or type(error).__name__
+    failure = ModelError(f"the connection to {endpoint} failed: {reason}")
     if isinstance(error, OSError) and error.errno == errno.EMFILE:
-        reason += " (raise the limit of open files, `ulimit -n`, or lower max_concurrent)"
-    failure = ModelError(f"the connection to {endpoint} failed: {excerpt(reason, None)}")
+        # This machine's own limit: fewer requests at once will do, as with a busy endpoint.
+        failure = ModelError(f"{failure} (raise the limit of open files, `ulimit -n`, or lower max_concurrent)")
+        return Setback(error=failure, throttled=True)
     return Setback(error=failure, tries=None if answered else _FEW)
 
 

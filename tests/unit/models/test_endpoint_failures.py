@@ -2,6 +2,8 @@
 
 import asyncio
 import socket
+import subprocess
+import sys
 import time
 from email.utils import formatdate
 
@@ -278,3 +280,25 @@ async def test_a_proxy_in_the_environment_is_used_but_not_for_this_machine(monke
             answers.append(completion.message.content)
             await model.close()
     assert answers == ["through the proxy", "straight"]
+
+
+def test_too_few_open_files_slow_the_calls_down_and_lose_none() -> None:
+    program = """
+import asyncio, resource, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (48, 48))
+from sandlot.models import Endpoint, EndpointModel, Retries
+from sandlot.records import Sampling, UserMessage
+
+async def main():
+    model = EndpointModel(Endpoint(id="m", url=sys.argv[1], retries=Retries(base=0.02)))
+    calls = (model.generate([UserMessage(content=str(n))], sampling=Sampling()) for n in range(300))
+    completions = await asyncio.gather(*calls)
+    print([completion.message.content for completion in completions] == [str(n) for n in range(300)])
+    await model.close()
+
+asyncio.run(main())
+"""
+    with MockServer(latency=0.005) as server:
+        command = [sys.executable, "-c", program, server.url]
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.stdout.strip() == "True", ended.stderr[-2000:]
