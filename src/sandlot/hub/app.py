@@ -1,0 +1,110 @@
+"""The hub as a web application, and the server that runs it.
+
+Invariants: every error is a problem document with a stable code; an unexpected one says nothing of the hub's insides.
+Services are synchronous and run in the thread pool.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import uvicorn
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from sandlot.errors import SandlotError
+from sandlot.hub.accounts.routes import router as accounts_router
+from sandlot.hub.clock import Clock
+from sandlot.hub.http import problem_response
+from sandlot.hub.packages.index_routes import router as index_router
+from sandlot.hub.packages.routes import router as packages_router
+from sandlot.hub.problems import document, plain
+from sandlot.hub.services import open_hub
+from sandlot.hub.settings import Settings
+
+_log = logging.getLogger("sandlot.hub")
+
+
+def create_app(settings: Settings | None = None, *, now: Clock = time.time) -> FastAPI:
+    """The application of a hub, which stands in `app.state.hub`. An empty data folder works."""
+    hub = open_hub(settings or Settings(), now=now)
+    hub.serve_sdk()
+    app = FastAPI(
+        title="Sandlot hub",
+        version="1",
+        openapi_url="/api/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        lifespan=_lifespan,
+        redirect_slashes=False,
+    )
+    app.state.hub = hub
+    app.state.packages = hub.packages
+    app.add_exception_handler(SandlotError, _known)
+    app.add_exception_handler(RequestValidationError, _malformed)
+    app.add_exception_handler(HTTPException, _plain)
+    app.add_exception_handler(Exception, _unexpected)
+    app.add_api_route("/healthz", _health, include_in_schema=False)
+    for router in (accounts_router, packages_router, index_router):
+        app.include_router(router)
+    # The pages come last: their paths, /{owner}/{name}, would take in everything above.
+    return app
+
+
+def serve(settings: Settings, *, ready: Callable[[str], None]) -> None:
+    """Runs a hub until it is interrupted; calls `ready` with its address once it listens. Prints nothing itself."""
+    server = _Server(uvicorn.Config(create_app(settings), host=settings.host, port=settings.port, log_config=None))
+    server.ready = lambda port: ready(settings.public_url or f"http://{_dialled(settings.host)}:{port}")
+    server.run()
+
+
+class _Server(uvicorn.Server):
+    ready: Callable[[int], None]
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self.ready(self.servers[0].sockets[0].getsockname()[1])
+
+
+def _dialled(host: str) -> str:
+    """The address at which a hub that listens on `host` is reached from this machine."""
+    local = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}
+    return local.get(host, f"[{host}]" if ":" in host else host)
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    yield
+    app.state.hub.close()
+
+
+def _health() -> dict[str, str]:
+    return {"status": "ok"}
+
+
+def _known(_: Request, error: Exception) -> Response:
+    assert isinstance(error, SandlotError)
+    return problem_response(document(error))
+
+
+def _malformed(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    problems = "; ".join(f"{'.'.join(map(str, entry['loc']))}: {entry['msg']}" for entry in error.errors())
+    return problem_response(plain(422, problems, code="bad_request"))
+
+
+def _plain(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "error")
+    return problem_response(plain(error.status_code, str(error.detail), code=code))
+
+
+def _unexpected(request: Request, error: Exception) -> Response:
+    _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    return problem_response(plain(500, "the hub failed; its log says why", code="internal"))
