@@ -1,0 +1,23 @@
+"""Evaluations: what is asked for, playing exactly what is missing of it, and what came out."""
+
+from sandlot.evals.config import EvalConfig, SamplingConfig
+from sandlot.evals.plan import EvalPlan, folder_of_eval, plan_eval
+from sandlot.evals.run import Progress, run_eval
+from sandlot.evals.summary import Named, Passed, PassRate, Summary, TaskScore, summarise, task_scores
+
+__all__ = [
+    "EvalConfig",
+    "EvalPlan",
+    "Named",
+    "PassRate",
+    "Passed",
+    "Progress",
+    "SamplingConfig",
+    "Summary",
+    "TaskScore",
+    "folder_of_eval",
+    "plan_eval",
+    "run_eval",
+    "summarise",
+    "task_scores",
+]
