@@ -78,7 +78,7 @@ def decode_event(line: bytes) -> Event:
     try:
         event: Event = _decoder.decode(line) if _is_current(line) else _upgraded(line)
         return event
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Invalid(f"not an event: {error}") from error
 
 

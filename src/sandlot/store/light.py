@@ -153,7 +153,7 @@ def read_light(line: bytes, offset: int) -> Seen:
     """What a line says, as little of it as tables need. `Invalid` if it is no event, or a newer one."""
     try:
         event = _decoder.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return _thorough(line, offset)
     if event.schema != SCHEMA:
         return _thorough(line, offset)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hypothesis.strategies as st
 from hypothesis import given, settings
 
-from sandlot.records import Failure, Reward, Rollout, RolloutEvent, Task, Timing, Turn, Usage, Verdict
-from sandlot.store import RunFolder
+from sandlot.records import Failure, Reward, Rollout, RolloutEvent, Task, Timing, Turn, Usage, Verdict, encode_event
+from sandlot.store import EVENTS, RunFolder
 
 numbers = st.floats(-100, 100, allow_nan=False)
 names = st.text("abcé\u2028\n", max_size=5)
@@ -109,3 +109,31 @@ def test_one_rollout_of_thirty_megabytes_is_no_trouble(tmp_path, make):
         assert [row.id for row in rows] == ["a", "b", "c"]
         assert len(folder.rollout_at(rows[1]).turns[0].completion["content"]) == 30_000_000
         assert folder.rollout_at(rows[2]) == make.rollout("c", index=2)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    junk=st.lists(st.binary(max_size=40) | st.from_regex(rb'\{"event":"(run|rollout|verdict)".{0,20}\}'), max_size=5)
+)
+def test_whatever_stands_in_a_file_good_lines_are_found_and_bad_ones_numbered(make, tmp_path_factory, junk):
+    path = tmp_path_factory.mktemp("run")
+    with RunFolder.create(path, make.run()) as folder:
+        folder.append(make.event("a"))
+    junk = [line for part in junk for line in part.split(b"\n")]
+    with (path / EVENTS).open("ab") as file:
+        file.write(b"".join(line + b"\n" for line in junk) + encode_event(make.event("b", index=1)) + b"\n")
+    with RunFolder.open(path) as folder:
+        assert [row.id for row in folder.index()] == ["a", "b"]
+        bad = [number for number, line in enumerate(junk, 3) if line.strip()]
+        assert [problem.line for problem in folder.problems()] == bad
+
+
+def test_a_line_nested_beyond_reason_is_a_problem_like_any_other(make, tmp_path):
+    with RunFolder.create(tmp_path, make.run()):
+        pass
+    with (tmp_path / EVENTS).open("ab") as file:
+        file.write(b'{"event":"rollout","schema":1,"rollout":' + b"[" * 100_000 + b"]" * 100_000 + b"}\n")
+        file.write(b'{"event":"rollout","schema":1,"x":' + b"[" * 100_000 + b"]" * 100_000 + b"}\n")
+    with RunFolder.open(tmp_path) as folder:
+        assert folder.index() == []
+        assert [problem.line for problem in folder.problems()] == [2, 3]
