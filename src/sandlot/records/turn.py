@@ -30,6 +30,8 @@ class Tokens(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Natural logarithms, under the distribution that was sampled from. None where the sampler gave no number."""
     versions: list[int] = []
     """The policy version that drew each token; empty where there is no policy that moves."""
+    texts: list[str] = []
+    """What each sampled token reads as, for people to look at; empty where the sampler did not say."""
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

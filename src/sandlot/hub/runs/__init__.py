@@ -1,5 +1,7 @@
 """Runs and their rollouts, as the hub keeps and shows them."""
 
+from sandlot.hub.runs.folders import FolderRuns
+from sandlot.hub.runs.rows import select
 from sandlot.hub.runs.source import (
     OUTCOMES,
     SORTS,
@@ -9,19 +11,26 @@ from sandlot.hub.runs.source import (
     RunRow,
     RunSource,
     RunSummary,
+    StepScore,
     TaskScore,
     row_of,
 )
+from sandlot.hub.runs.summary import step_scores, summarise_rows
 
 __all__ = [
     "OUTCOMES",
     "SORTS",
+    "FolderRuns",
     "Page",
     "RolloutRow",
     "RowQuery",
     "RunRow",
     "RunSource",
     "RunSummary",
+    "StepScore",
     "TaskScore",
     "row_of",
+    "select",
+    "step_scores",
+    "summarise_rows",
 ]

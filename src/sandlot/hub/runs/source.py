@@ -137,6 +137,25 @@ class TaskScore(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     environment: str = ""
 
 
+class StepScore(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The rollouts of one step, split and environment in figures: a point of a training run's curves."""
+
+    step: int
+    split: str
+    environment: str
+    n: int
+    """Rollouts with a reward."""
+    mean: float | None = None
+    half_width: float | None = None
+    """Half of the mean's 95 % interval, clustered by task."""
+    truncated: float = 0.0
+    """The share of all its rollouts that a limit cut."""
+    tokens: float | None = None
+    """Mean completion tokens."""
+    zero_signal: float | None = None
+    """The share of its groups in which every rollout got the same reward, so that nothing can be learned."""
+
+
 class RunSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A run in figures, always computed from what is there. Means are over scored and truncated rollouts."""
 
@@ -162,8 +181,8 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Mean seconds of a rollout spent in model, environment, scoring and other."""
     tokens: int | None = None
     cost: float | None = None
-    steps: list[int] = []
-    """The optimiser steps that have rollouts, in order."""
+    step_scores: list[StepScore] = []
+    """Of a training run: by step, split and environment, in this order."""
 
 
 class RunSource(ABC):

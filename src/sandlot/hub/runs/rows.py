@@ -1,0 +1,76 @@
+"""Filters, sorts and pages rows that are in memory. Pure functions; equal rows keep their order when sorted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from sandlot.errors import Invalid
+from sandlot.hub.runs.source import Page, RolloutRow, RowQuery
+
+_KEYS: dict[str, Callable[[RolloutRow], Any]] = {
+    "task": lambda row: (row.environment, row.task_id, row.index),
+    "reward": lambda row: row.reward,
+    "turns": lambda row: row.turns,
+    "tokens": lambda row: row.tokens,
+    "seconds": lambda row: row.seconds,
+    "step": lambda row: row.step,
+}
+
+
+def select(rows: Sequence[RolloutRow], query: RowQuery) -> Page[RolloutRow]:
+    """The page of `rows` that `query` asks for. `Invalid` if its cursor is none of ours."""
+    found = ordered(matching(rows, query), query.sort)
+    start = _start(query.cursor)
+    end = start + query.limit
+    return Page(items=found[start:end], next=str(end) if end < len(found) else None, total=len(found))
+
+
+def matching(rows: Iterable[RolloutRow], query: RowQuery) -> list[RolloutRow]:
+    """The rows for which every condition holds, in the order they came."""
+    tests = _tests(query)
+    return [row for row in rows if all(test(row) for test in tests)] if tests else list(rows)
+
+
+def ordered(rows: list[RolloutRow], sort: str) -> list[RolloutRow]:
+    """`rows` sorted; those without the number that is sorted by come last in both directions."""
+    name, reverse = sort.removeprefix("-"), sort.startswith("-")
+    if name == "order":
+        return rows[::-1] if reverse else rows
+    key = _KEYS[name]
+    known = [row for row in rows if key(row) is not None]
+    unknown = [row for row in rows if key(row) is None]
+    return sorted(known, key=key, reverse=reverse) + unknown
+
+
+def _tests(query: RowQuery) -> list[Callable[[RolloutRow], bool]]:
+    tests: list[Callable[[RolloutRow], bool]] = []
+    if query.outcomes:
+        outcomes = frozenset(query.outcomes)
+        tests.append(lambda row: row.status in outcomes)
+    if query.step is not None:
+        tests.append(lambda row: row.step == query.step)
+    if query.split:
+        tests.append(lambda row: row.split == query.split)
+    if query.environment:
+        tests.append(lambda row: row.environment == query.environment)
+    if query.task:
+        tests.append(lambda row: row.task_id == query.task)
+    if query.least is not None:
+        least = query.least
+        tests.append(lambda row: row.reward is not None and row.reward >= least)
+    if query.most is not None:
+        most = query.most
+        tests.append(lambda row: row.reward is not None and row.reward <= most)
+    if query.text:
+        text = query.text.casefold()
+        tests.append(lambda row: text in row.first_words.casefold() or text in row.task_id.casefold())
+    return tests
+
+
+def _start(cursor: str | None) -> int:
+    if not cursor:
+        return 0
+    if not cursor.isdecimal() or len(cursor) > 12:
+        raise Invalid("the cursor is not one that a page of rows gave", hint="leave it out to start at the first row")
+    return int(cursor)

@@ -1,0 +1,212 @@
+"""The charts of a run, from its figures. Pure functions from summaries and metrics to markup."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from urllib.parse import quote
+
+from markupsafe import Markup
+
+from sandlot.hub.runs import RunSummary, StepScore
+from sandlot.hub.web import charts, words
+from sandlot.hub.web.charts import Bar, Frame, Lane, Part, Point, Series, Table
+from sandlot.records import MetricsEvent, Rollout
+
+WIDE = Frame(width=900, height=260, x_label="step", y=(0.0, 1.0))
+NARROW = Frame(width=360, height=220, x_label="step", y=(0.0, 1.0), left=32)
+SMALL = Frame(width=330, height=150, x_label="step", y=(0.0, 0.0), left=46, bottom=34)
+
+TIMES = "time/"
+"""Metrics of this prefix say where a step's seconds went."""
+
+MULTIPLES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    ("Mismatch KL", "nats per token", ("mismatch_kl", "kl/mismatch", "mismatch/kl")),
+    ("Entropy", "nats per token", ("entropy", "entropy/mean")),
+    ("Loss", "", ("loss", "loss/mean")),
+    ("Gradient norm", "", ("grad_norm", "gradient_norm", "optim/grad_norm")),
+    ("Tokens per second", "tokens/s", ("tokens_per_second", "throughput/tokens_per_second", "perf/tokens_per_second")),
+    ("Staleness", "policy versions", ("staleness", "staleness/mean")),
+)
+"""Title, unit, and the names under which a trainer may have written it; those it did not write are not drawn."""
+
+
+def by_task(summary: RunSummary, address: str) -> Markup:
+    """Reward by task, lowest first; each bar leads to its task's rollouts."""
+    scores = summary.task_scores
+    if len(scores) < 2:
+        return Markup("")
+    bars = [
+        Bar(
+            name=one.task_id,
+            value=one.mean,
+            low=one.low,
+            high=one.high,
+            href=f"{address}?task={quote(one.task_id)}#rows",
+        )
+        for one in scores
+    ]
+    grouped = len(bars) > charts.MOST_BARS
+    note = f"{words.counted(len(bars), 'task')}, lowest first" + (
+        ", neighbours averaged" if grouped else ", 95 % intervals"
+    )
+    pictures = [
+        charts.ranked_bars(bars, frame, title=f"Reward by task, {note}")
+        for frame in (Frame(width=760, height=250, bottom=12), Frame(width=360, height=180, bottom=12, left=32))
+    ]
+    table = Table(
+        ("Task", "Mean", "Low", "High", "Rollouts"),
+        [(s.task_id, words.reward(s.mean), words.reward(s.low), words.reward(s.high), str(s.n)) for s in scores],
+    )
+    return Markup(charts.figure("Reward by task", pictures, table=table, note=note))
+
+
+def time_split(summary: RunSummary) -> Markup:
+    """Where a rollout's time goes, on average."""
+    parts = [Part(name, seconds, words.duration(seconds)) for name, seconds in summary.parts.items()]
+    if not any(part.value for part in parts):
+        return Markup("")
+    drawn = charts.share_bar(parts, title="Mean seconds of a rollout by part")
+    key = "".join(
+        Markup('<span class="c{}"><i></i>{} {}</span>').format(1 + index, part.name, part.words)
+        for index, part in enumerate(parts)
+        if part.value
+    )
+    return Markup('{}<div class="key">{}</div>').format(Markup(drawn), Markup(key))
+
+
+def timing(rollout: Rollout) -> Markup:
+    """When one rollout's work happened."""
+    times = rollout.timing
+    total = max([times.total, *(turn.start + turn.seconds for turn in rollout.turns)])
+    model = [(turn.start, turn.seconds) for turn in rollout.turns]
+    gaps = []
+    clock = times.setup
+    for start, seconds in model:
+        if start - clock > 0.0005:
+            gaps.append((clock, start - clock))
+        clock = max(clock, start + seconds)
+    end = max(clock, total - times.scoring)
+    if times.environment and end - clock > 0.0005:
+        gaps.append((clock, end - clock))
+    lanes = [
+        Lane("set-up", [(0.0, times.setup)] if times.setup else [], 5),
+        Lane("model", model, 1),
+        Lane("environment", gaps, 2),
+        Lane("scoring", [(end, times.scoring)] if times.scoring else [], 3),
+    ]
+    lanes = [lane for lane in lanes if lane.spans]
+    drawn = charts.waterfall(lanes, title="When the rollout's time went where", total=total)
+    if not drawn:
+        return Markup("")
+    rows = [(lane.name, f"{start:.3f}", f"{seconds:.3f}") for lane in lanes for start, seconds in lane.spans]
+    table = Table(("What", "Start, s", "Seconds"), rows)
+    return Markup(charts.figure("Time", [drawn], table=table, note=f"{words.duration(total)} in all"))
+
+
+def rewards_by_step(scores: Sequence[StepScore], address: str) -> Markup:
+    """A training run's reward: a line for each environment, and its held-out evaluations as marks with intervals."""
+    series = []
+    names = sorted({one.environment for one in scores})[:3]
+    for index, name in enumerate(names):
+        for split, marked in (("train", False), ("eval", True)):
+            points = [
+                Point(one.step, one.mean, *_interval(one, marked))
+                for one in scores
+                if one.environment == name and one.split == split and one.mean is not None
+            ]
+            if points:
+                label = (f"{name} " if len(names) > 1 else "") + ("held out" if marked else "training")
+                series.append(Series(label, points, marked=marked, colour=1 + index))
+    if not series:
+        return Markup("")
+    link = f"{address}?step={{step}}#rows"
+    title = "Reward by step"
+    pictures = [
+        charts.line_chart(series, WIDE, title=title, link=link),
+        charts.line_chart(series, NARROW, title=title, link=link, labelled=False),
+    ]
+    rows = [
+        (str(one.step), one.environment, one.split, words.mean(one.mean, one.half_width), str(one.n)) for one in scores
+    ]
+    note = "line: training, smoothed, over faint means of each step · circles: held out, with 95 % intervals"
+    table = Table(("Step", "Environment", "Split", "Reward", "n"), rows)
+    return Markup(charts.figure(title, pictures, table=table, note=note, key=[one.name for one in series]))
+
+
+def _interval(one: StepScore, marked: bool) -> tuple[float | None, float | None]:
+    if not marked or one.mean is None or one.half_width is None:
+        return None, None
+    return one.mean - one.half_width, one.mean + one.half_width
+
+
+def multiples(scores: Sequence[StepScore], metrics: Sequence[MetricsEvent], address: str) -> list[Markup]:
+    """The small charts under the reward: what the learner wrote, and what the rollouts themselves say."""
+    link = f"{address}?step={{step}}#rows"
+    drawn = []
+    for title, unit, names in MULTIPLES:
+        points = _metric(metrics, names)
+        if points:
+            drawn.append(_small(title, unit, [Series(title, points)], link))
+    for title, unit, value in _FROM_ROLLOUTS:
+        series = _from_rollouts(scores, value)
+        if series:
+            drawn.append(_small(title, unit, series, link))
+    times = _times(metrics)
+    if times:
+        drawn.append(_time_areas(times, link))
+    return drawn
+
+
+_FROM_ROLLOUTS: tuple[tuple[str, str, Callable[[StepScore], float | None]], ...] = (
+    ("Completion length", "tokens", lambda one: one.tokens),
+    ("Truncated", "% of rollouts", lambda one: 100 * one.truncated),
+    ("Groups without signal", "% of groups", lambda one: None if one.zero_signal is None else 100 * one.zero_signal),
+)
+
+
+def _from_rollouts(scores: Iterable[StepScore], value: Callable[[StepScore], float | None]) -> list[Series]:
+    points: defaultdict[str, list[Point]] = defaultdict(list)
+    for one in scores:
+        number = value(one)
+        if one.split == "train" and number is not None:
+            points[one.environment].append(Point(one.step, number))
+    return [Series(name, points[name]) for name in sorted(points)[:3]]
+
+
+def _metric(metrics: Iterable[MetricsEvent], names: Sequence[str]) -> list[Point]:
+    for name in names:
+        points = [Point(event.step, event.values[name]) for event in metrics if name in event.values]
+        if points:
+            return points
+    return []
+
+
+def _times(metrics: Sequence[MetricsEvent]) -> list[Series]:
+    names = sorted({name for event in metrics for name in event.values if name.startswith(TIMES)})
+    totals = {name: sum(event.values.get(name, 0.0) for event in metrics) for name in names}
+    chosen = sorted(sorted(names, key=lambda name: -totals[name])[:7], key=names.index)
+    return [
+        Series(
+            name.removeprefix(TIMES),
+            [Point(event.step, event.values[name]) for event in metrics if name in event.values],
+        )
+        for name in chosen
+    ]
+
+
+def _small(title: str, unit: str, series: Sequence[Series], link: str) -> Markup:
+    drawn = charts.line_chart(series, SMALL, title=f"{title}, {unit}" if unit else title, link=link)
+    return Markup(charts.figure(title, [drawn], table=_table(series), note=unit))
+
+
+def _time_areas(series: Sequence[Series], link: str) -> Markup:
+    drawn = charts.stacked_areas(series, SMALL, title="Where a step's time went, seconds", link=link)
+    return Markup(charts.figure("Where time went", [drawn], table=_table(series), note="seconds per step"))
+
+
+def _table(series: Sequence[Series]) -> Table:
+    steps = sorted({point.x for one in series for point in one.points})
+    values = [{point.x: point.y for point in one.points} for one in series]
+    rows = [(words.count(step), *(words.number(value.get(step)) for value in values)) for step in steps]
+    return Table(("Step", *(one.name for one in series)), rows)

@@ -1,0 +1,226 @@
+"""The pages of runs: the list, a run, a rollout. Each has its machine form under `.json`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+from fastapi import APIRouter, Request
+from starlette.datastructures import QueryParams
+from starlette.responses import Response
+
+from sandlot.errors import Invalid
+from sandlot.hub.runs import OUTCOMES, SORTS, RolloutRow, RowQuery, RunSource, RunSummary
+from sandlot.hub.web import curves, words
+from sandlot.hub.web.conversation import turns_of
+from sandlot.hub.web.render import machine, page
+from sandlot.hub.web.site import Site
+from sandlot.hub.web.tokens import BANDS, tokens_of
+from sandlot.records import Run
+
+router = APIRouter(include_in_schema=False)
+
+KINDS = ("eval", "train", "check")
+
+
+def _source(request: Request) -> RunSource:
+    site: Site = request.app.state.site
+    return site.runs(request)
+
+
+def _list(request: Request) -> dict[str, Any]:
+    asked = request.query_params
+    kind = asked.get("kind") or None
+    if kind is not None and kind not in KINDS:
+        raise Invalid(f"{kind!r} is not a kind of run", hint=f"use one of {', '.join(KINDS)}")
+    package = asked.get("package") or None
+    found = _source(request).runs(kind=kind, package=package, cursor=asked.get("cursor"))
+    return {"runs": found, "kind": kind, "package": package}
+
+
+@router.get("/runs.json")
+def runs_machine(request: Request) -> Response:
+    """The list of runs."""
+    return machine(_list(request)["runs"])
+
+
+@router.get("/runs")
+def runs_page(request: Request) -> Response:
+    """The list of runs."""
+    site: Site = request.app.state.site
+    command = f"sandlot view {site.place}" if site.local else "sandlot run list"
+    context = {"section": "runs", "machine": "/runs.json", "command": command, "kinds": KINDS}
+    return page(request, "runs.html.j2", {**context, **_list(request)})
+
+
+@router.get("/runs/{run_id}.json")
+def run_machine(request: Request, run_id: str) -> Response:
+    """A run: its record, its figures and a page of its rows."""
+    source = _source(request)
+    return machine(
+        {
+            "run": source.run(run_id),
+            "summary": source.summary(run_id),
+            "metrics": source.metrics(run_id),
+            "rollouts": source.rows(run_id, row_query(request.query_params)),
+        }
+    )
+
+
+@router.get("/runs/{run_id}")
+def run_page(request: Request, run_id: str) -> Response:
+    """A run. What an evaluation and a training show above the rows differs; the rows are the same."""
+    source = _source(request)
+    run, summary = source.run(run_id), source.summary(run_id)
+    query = row_query(request.query_params)
+    address = f"/runs/{quote(run_id, safe='')}"
+    context = {
+        "section": "runs",
+        "machine": f"{address}.json" + (f"?{request.url.query}" if request.url.query else ""),
+        "command": f"sandlot run show {run_id}",
+        "run": run,
+        "owner": source.owner(run_id),
+        "heading": heading(run),
+        "summary": summary,
+        "elapsed": words.between(run.started, run.ended),
+        "found": source.rows(run_id, query),
+        "row_query": query,
+        "filtered": _filtered(query),
+        "outcomes": OUTCOMES,
+        "sorts": SORTS,
+        "address": address,
+        "scale": scale_of(summary),
+    }
+    if run.kind == "train":
+        context["reward_chart"] = curves.rewards_by_step(summary.step_scores, address)
+        context["multiples"] = curves.multiples(summary.step_scores, source.metrics(run_id), address)
+        return page(request, "train.html.j2", context)
+    context["task_chart"] = curves.by_task(summary, address)
+    context["time_split"] = curves.time_split(summary)
+    return page(request, "run.html.j2", context)
+
+
+@router.get("/runs/{run_id}/rollouts/{rollout_id}.json")
+def rollout_machine(request: Request, run_id: str, rollout_id: str) -> Response:
+    """A rollout as it is stored."""
+    return machine(_source(request).rollout(run_id, rollout_id))
+
+
+@router.get("/runs/{run_id}/rollouts/{rollout_id}")
+def rollout_page(request: Request, run_id: str, rollout_id: str) -> Response:
+    """A rollout turn by turn, or as tokens."""
+    source = _source(request)
+    run = source.run(run_id)
+    rollout = source.rollout(run_id, rollout_id)
+    group = source.siblings(run_id, rollout_id)
+    before, after = neighbours(group, rollout_id)
+    address = f"/runs/{quote(run_id, safe='')}"
+    tokens = request.query_params.get("view") == "tokens"
+    context = {
+        "section": "runs",
+        "machine": f"{address}/rollouts/{quote(rollout_id, safe='')}.json",
+        "command": f"sandlot run show {run_id} {rollout_id}",
+        "run": run,
+        "heading": heading(run),
+        "rollout": rollout,
+        "group": group,
+        "before": before,
+        "after": after,
+        "address": address,
+        "turns": [] if tokens else turns_of(rollout),
+        "tokens": tokens_of(rollout) if tokens else None,
+        "has_tokens": any(turn.tokens is not None for turn in rollout.turns),
+        "bands": BANDS,
+        "timing": curves.timing(rollout),
+        "versions": sorted({v for turn in rollout.turns if turn.tokens for v in turn.tokens.versions}),
+        "other_steps": _other_steps(source, run_id, group, rollout.step),
+        "sampling": _given(rollout.sampling),
+        "scale": scale_of(group),
+    }
+    return page(request, "rollout.html.j2", context)
+
+
+def heading(run: Run) -> str:
+    """What a run is called: what was played, and by whom."""
+    played = ", ".join(
+        f"{one.name or one.id}{' ' + one.version if one.version else ''}" for one in run.environments[:3]
+    ) + (f" and {len(run.environments) - 3} more" if len(run.environments) > 3 else "")
+    return f"{played or run.name or run.id}{' × ' + run.model if run.model else ''}"
+
+
+def row_query(asked: QueryParams) -> RowQuery:
+    """The rows that an address asks for. `Invalid` names the part that cannot be read."""
+    outcome = asked.get("outcome") or ""
+    return RowQuery(
+        outcomes=tuple(part for part in outcome.split(",") if part),
+        least=_number(asked, "least"),
+        most=_number(asked, "most"),
+        task=asked.get("task") or None,
+        text=asked.get("text") or None,
+        step=_whole(asked, "step"),
+        split=asked.get("split") or None,
+        environment=asked.get("environment") or None,
+        sort=asked.get("sort") or "order",
+        cursor=asked.get("cursor") or None,
+        limit=_whole(asked, "limit") or 50,
+    )
+
+
+def _number(asked: QueryParams, name: str) -> float | None:
+    text = asked.get(name)
+    if not text:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        raise Invalid(f"{name} is {text!r}; a number was expected", hint=f"such as {name}=0.5") from None
+    if value != value or value in (float("inf"), float("-inf")):
+        raise Invalid(f"{name} is {text!r}; a finite number was expected", hint=f"such as {name}=0.5")
+    return value
+
+
+def _whole(asked: QueryParams, name: str) -> int | None:
+    text = asked.get(name)
+    if not text:
+        return None
+    if not text.removeprefix("-").isdecimal() or len(text) > 15:
+        raise Invalid(f"{name} is {text!r}; a whole number was expected", hint=f"such as {name}=10")
+    return int(text)
+
+
+def _filtered(query: RowQuery) -> bool:
+    parts = (query.outcomes, query.text, query.task, query.split, query.environment)
+    return any(parts) or any(part is not None for part in (query.least, query.most, query.step))
+
+
+def scale_of(what: RunSummary | list[RolloutRow]) -> tuple[float, float]:
+    """The rewards at either end of the colours: 0 and 1, unless there are rewards beyond."""
+    if isinstance(what, RunSummary):
+        values = [one.mean for one in what.task_scores]
+    else:
+        values = [row.reward for row in what if row.reward is not None]
+    return min([0.0, *values]), max([1.0, *values])
+
+
+def neighbours(group: list[RolloutRow], rollout_id: str) -> tuple[RolloutRow | None, RolloutRow | None]:
+    """The rollouts before and after in the group."""
+    position = next((index for index, row in enumerate(group) if row.id == rollout_id), 0)
+    return (
+        group[position - 1] if position > 0 else None,
+        group[position + 1] if position + 1 < len(group) else None,
+    )
+
+
+def _other_steps(source: RunSource, run_id: str, group: list[RolloutRow], step: int | None) -> list[RolloutRow]:
+    """The same task at other steps of a training run, the first rollout of each."""
+    if step is None or not group:
+        return []
+    found = source.rows(run_id, RowQuery(task=group[0].task_id, sort="step", limit=200)).items
+    others = {(row.step, row.split): row for row in reversed(found) if row.step != step}
+    return list(reversed(others.values()))
+
+
+def _given(sampling: Any) -> Mapping[str, Any]:
+    fields = {name: getattr(sampling, name) for name in sampling.__struct_fields__}
+    return {name: value for name, value in fields.items() if value not in (None, [], {})}

@@ -1,0 +1,20 @@
+// A run that is still going: the numbers change in place; what a reader has opened or chosen stays.
+"use strict";
+
+const EVERY = 4000;
+
+async function refresh() {
+  if (document.hidden) return;
+  const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
+  if (!answer.ok) return;
+  const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+  for (const old of document.querySelectorAll("[data-live]")) {
+    const now = fresh.getElementById(old.id);
+    if (!now || now.innerHTML === old.innerHTML) continue;
+    if (old.querySelector("details[open]") || old.contains(document.activeElement)) continue;
+    old.innerHTML = now.innerHTML;
+  }
+  document.dispatchEvent(new Event("refreshed"));
+  if (!fresh.querySelector(".s-running")) clearInterval(timer);
+}
+const timer = setInterval(() => refresh().catch(() => {}), EVERY);
