@@ -11,7 +11,9 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from sandlot.errors import MissingDependency
+from sandlot.inference.policy import PolicyModel
 from sandlot.inference.sampler import Sampled, Sampler, TokenSampling
+from sandlot.inference.tokens import ChatTokens, Rendered
 from sandlot.inference.weights import (
     ListedModel,
     PublishedModel,
@@ -23,17 +25,23 @@ from sandlot.inference.weights import (
 
 if TYPE_CHECKING:
     from sandlot.inference.loading import default_device, load_module, load_tokenizer
+    from sandlot.inference.local import connect_local, end_ids
     from sandlot.inference.torch_sampler import TorchSampler
 
 __all__ = [
+    "ChatTokens",
     "ListedModel",
+    "PolicyModel",
     "PublishedModel",
+    "Rendered",
     "Sampled",
     "Sampler",
     "TokenSampling",
     "TorchSampler",
     "checked_folder",
+    "connect_local",
     "default_device",
+    "end_ids",
     "list_models",
     "load_module",
     "load_tokenizer",
@@ -43,7 +51,9 @@ __all__ = [
 
 _HEAVY = {
     "TorchSampler": "torch_sampler",
+    "connect_local": "local",
     "default_device": "loading",
+    "end_ids": "local",
     "load_module": "loading",
     "load_tokenizer": "loading",
 }
