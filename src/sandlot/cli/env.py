@@ -7,6 +7,8 @@ from sandlot.cli.lazy import Entry, LazyGroup
 env_command = LazyGroup(
     "env",
     entries={
+        "init": Entry("sandlot.cli.env_init", "Write a new environment package that runs at once."),
+        "push": Entry("sandlot.cli.env_push", "Build an environment and publish it to the hub."),
         "install": Entry("sandlot.cli.env_install", "Install environments from the hub."),
         "uninstall": Entry("sandlot.cli.env_install", "Remove an installed environment."),
         "pull": Entry("sandlot.cli.env_pull", "Fetch the source of an environment into a folder."),

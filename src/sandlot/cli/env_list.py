@@ -36,7 +36,7 @@ def list_command(
         return
     with HubClient(hub) as client:
         query = " ".join(words) or None
-        found = list(islice(client.packages.search(q=query, owner=owner, tag=tag, limit=min(limit, 100)), limit + 1))
+        found = list(islice(client.packages.search(text=query, owner=owner, tag=tag, limit=min(limit, 100)), limit + 1))
     shown = found[:limit]
     rows = [
         each.model_dump(mode="json") | {"package": f"{each.owner}/{each.name}", "updated": each.updated_at[:10]}

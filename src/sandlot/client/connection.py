@@ -94,7 +94,7 @@ class Connection:
         """Gives back the sockets."""
         self._http.close()
 
-    def get(self, path: str, answer: type[AnswerT], **query: Any) -> AnswerT:
+    def get(self, path: str, answer: type[AnswerT], /, **query: Any) -> AnswerT:
         """What is at `path`, as an `answer`. Query parameters that are None are left out."""
         return self.ask("GET", path, answer, query=query)
 

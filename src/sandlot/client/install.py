@@ -215,12 +215,17 @@ def _run(command: Sequence[str], environment: dict[str, str]) -> None:
 
 
 def _note_origin(release: ReleaseInfo, found: Distribution | None) -> None:
-    """Adds owner and content digest to the PEP 610 record, whose readers skip keys that they do not know."""
+    """Adds owner and content digest to the PEP 610 record, whose readers skip keys that they do not know.
+
+    The file's own hash is written too: the installer has checked it, but uv does not put it on record.
+    """
     if found is None or found.record is None:
         raise Failed(f"{release.name} was installed, but its record cannot be found")
     file = found.record.with_name("direct_url.json")
     record = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {"url": _wheel(release).url}
-    origin = normal_origin(_wheel(release).url)
+    wheel = _wheel(release)
+    origin = normal_origin(wheel.url)
+    record["archive_info"] = {"hash": f"sha256={wheel.sha256}", "hashes": {"sha256": wheel.sha256}}
     record["sandlot"] = {"hub": origin, "owner": release.owner, "name": release.name, "digest": release.digest}
     content = json.dumps(record).encode()
     file.write_bytes(content)

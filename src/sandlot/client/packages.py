@@ -24,7 +24,7 @@ from sandlot.api import (
 )
 from sandlot.client.connection import Connection
 from sandlot.errors import Invalid
-from sandlot.ids import PackageRef
+from sandlot.ids import PackageRef, sha256_hex
 from sandlot.records import Manifest
 
 
@@ -35,7 +35,7 @@ class Packages:
         self._connection = connection
 
     def search(self, **query: Any) -> Iterator[PackageSummary]:
-        """All packages that fit, page by page: `q` (words), `owner`, `tag`, `name`."""
+        """All packages that fit, page by page: `text` (words), `owner`, `tag`, `sort`."""
         cursor: str | None = None
         while True:
             page = self._connection.get("/packages", Page[PackageSummary], cursor=cursor, **query)
@@ -50,17 +50,15 @@ class Packages:
 
     def release(self, ref: PackageRef) -> ReleaseInfo:
         """The release that a reference means: the latest one where it names no version."""
-        return self._connection.get(f"{_path(ref)}/releases/{quote(ref.version or 'latest', safe='')}", ReleaseInfo)
+        return self._connection.get(_release_path(ref), ReleaseInfo)
 
     def sources(self, ref: PackageRef) -> list[SourceEntry]:
         """The files inside a release."""
-        path = f"{_path(ref)}/releases/{quote(ref.version or 'latest', safe='')}/source"
-        return self._connection.get(path, Page[SourceEntry]).items
+        return self._connection.get(f"{_release_path(ref)}/tree", Page[SourceEntry]).items
 
     def source(self, ref: PackageRef, file: str) -> SourceFile:
         """The text of one file inside a release."""
-        path = f"{_path(ref)}/releases/{quote(ref.version or 'latest', safe='')}/source/{quote(file)}"
-        return self._connection.get(path, SourceFile)
+        return self._connection.get(f"{_release_path(ref)}/source", SourceFile, path=file)
 
     def publish(
         self,
@@ -76,7 +74,13 @@ class Packages:
         """
         ref = PackageRef.parse(f"{owner}/{manifest.project.name}")
         body = UploadCreate(manifest=msgspec.to_builtins(manifest), visibility=visibility)
-        begun = self._connection.ask("POST", f"{_path(ref)}/uploads", UploadInfo, body=body)
+        begun = self._connection.ask(
+            "POST",
+            f"{_path(ref)}/uploads",
+            UploadInfo,
+            body=body,
+            idempotency_key=f"sha256:{sha256_hex(body.model_dump_json().encode())}",
+        )
         if begun.release is not None:
             return Published(created=False, release=begun.release)
         for file in begun.files:
@@ -87,7 +91,7 @@ class Packages:
 
     def yank(self, ref: PackageRef, *, reason: str = "") -> ReleaseInfo:
         """Takes a release out of what is chosen by default."""
-        return self._connection.ask("POST", _yank_path(ref), ReleaseInfo, body=YankRequest(reason=reason))
+        return self._connection.ask("PUT", _yank_path(ref), ReleaseInfo, body=YankRequest(reason=reason))
 
     def unyank(self, ref: PackageRef) -> ReleaseInfo:
         """Takes a yank back."""
@@ -100,7 +104,11 @@ def _path(ref: PackageRef) -> str:
     return f"/packages/{ref.owner}/{ref.name}"
 
 
+def _release_path(ref: PackageRef) -> str:
+    return f"{_path(ref)}/releases/{quote(ref.version or 'latest', safe='')}"
+
+
 def _yank_path(ref: PackageRef) -> str:
     if ref.version is None:
         raise Invalid(f"{ref} names no version, and only a release can be yanked", hint=f"write {ref}@1.2.0")
-    return f"{_path(ref)}/releases/{quote(ref.version, safe='')}/yank"
+    return f"{_release_path(ref)}/yank"

@@ -14,6 +14,7 @@ from sandlot.envs.parsers import (
     extract_boxed_answer,
     extract_hash_answer,
 )
+from sandlot.envs.release import Built, build_release
 from sandlot.envs.response import Response
 from sandlot.envs.rubric import GroupRewardFunc, RewardFunc, Rubric, Score
 from sandlot.envs.taskset import EnvConfig, Taskset, TasksetConfig
@@ -22,6 +23,7 @@ from sandlot.envs.toolbox import Toolbox
 Env = Environment
 
 __all__ = [
+    "Built",
     "Conversation",
     "Env",
     "EnvConfig",
@@ -43,6 +45,7 @@ __all__ = [
     "ToolEnv",
     "Toolbox",
     "XMLParser",
+    "build_release",
     "cleanup",
     "extract_boxed_answer",
     "extract_hash_answer",

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import email.parser
 import email.policy
-import importlib
 import os
 import subprocess
 import sys
@@ -21,9 +20,10 @@ from typing import Literal
 import msgspec
 
 from sandlot import __version__
-from sandlot.errors import Invalid
+from sandlot.envs.load import Found, load
+from sandlot.errors import Invalid, SandlotError
 from sandlot.ids import content_digest, module_name, sha256_hex
-from sandlot.records import Manifest, Probe, Project, ReleaseFile
+from sandlot.records import EnvironmentRef, Manifest, Probe, Project, ReleaseFile
 
 PROBE_SECONDS = 120.0
 """How long loading an environment may take when it is described."""
@@ -129,17 +129,13 @@ def probe(wheel: Path, module: str, *, python: Path | None = None, seconds: floa
 
 def write_probe(folder: str, module: str, answer: str) -> None:
     """Runs inside the probe's process: loads `module` from `folder`, writes what it describes to the file `answer`."""
-    sys.path.insert(0, folder)
     try:
-        loaded = importlib.import_module(module)
-        build = getattr(loaded, "load_environment", None)
-        if build is None:
-            place = Path(loaded.__file__ or module).name
-            found = Probe(failure=f"{place} defines no function load_environment")
-        else:
-            found = build().describe()
-    except Exception:  # the boundary to the author's code: whatever it raises is what the probe saw
-        found = Probe(failure=traceback.format_exc()[-_FAILURE_CHARACTERS:])
+        place = Found(ref=EnvironmentRef(id=module, name=module), module=module, path=Path(folder))
+        found = load(place).describe()
+    except Exception as error:  # the boundary to the author's code: whatever it raises is what the probe saw
+        cause = error.__cause__ or error
+        lines = traceback.format_exception(cause) if not isinstance(cause, SandlotError) else []
+        found = Probe(failure="".join([*lines, str(error).replace(folder + "/", "")])[-_FAILURE_CHARACTERS:])
     Path(answer).write_bytes(msgspec.json.encode(found))
 
 

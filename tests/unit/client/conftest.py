@@ -17,6 +17,7 @@ class Answer:
     status: int
     body: Any = b""
     headers: dict[str, str] = field(default_factory=dict)
+    private: bool = False
 
 
 class ScriptedHub:
@@ -34,6 +35,8 @@ class ScriptedHub:
                 hub.requests.append((self.command, self.path, dict(self.headers), body))
                 laid_out = hub.answers.get(self.path.partition("?")[0], [Answer(404, b"nothing here")])
                 answer = laid_out.pop(0) if len(laid_out) > 1 else laid_out[0]
+                if answer.private and "Authorization" not in self.headers:
+                    answer = Answer(404, b"")
                 content = answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body).encode()
                 self.send_response(answer.status)
                 default = "application/octet-stream" if isinstance(answer.body, bytes) else "application/json"
@@ -41,9 +44,10 @@ class ScriptedHub:
                     self.send_header(name, value)
                 self.send_header("Content-Length", str(len(content)))
                 self.end_headers()
-                self.wfile.write(content)
+                if self.command != "HEAD":
+                    self.wfile.write(content)
 
-            do_GET = do_POST = do_PUT = do_DELETE = answer
+            do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = answer
 
             def log_message(self, format: str, *args: Any) -> None:
                 return

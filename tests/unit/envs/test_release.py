@@ -37,14 +37,15 @@ tags = ["toy"]
 """
 
 MODULE = """
-class Environment:
-    def describe(self):
-        from sandlot.records import Probe
-        print("words on stdout do no harm")
-        return Probe(kind="single-turn", system_prompt="Add.")
+import sandlot as sl
 
-def load_environment():
-    return Environment()
+def correct(completion, answer):
+    return float(completion[-1]["content"] == answer)
+
+def load_environment(count: int = 3):
+    print("words on stdout do no harm")
+    rows = [{"question": f"{n} + 1?", "answer": str(n + 1)} for n in range(count)]
+    return sl.SingleTurnEnv(dataset=rows, system_prompt="Add.", rubric=sl.Rubric(funcs=[correct]))
 """
 
 
@@ -71,6 +72,9 @@ def test_a_release_is_a_wheel_a_source_archive_and_a_manifest_that_agree(package
     assert manifest.digest == wheel_digest(wheel_entries(built.wheel))
     assert manifest.probe is not None
     assert (manifest.probe.kind, manifest.probe.failure) == ("single-turn", None)
+    assert manifest.probe.system_prompt == "Add."
+    assert [reward.name for reward in manifest.probe.rewards] == ["correct"]
+    assert [task["prompt"][-1]["content"] for task in manifest.probe.sample_tasks] == ["0 + 1?", "1 + 1?", "2 + 1?"]
 
 
 def test_tags_of_every_place_reach_the_metadata_and_the_folder_stays_as_it_was(package: Path, tmp_path: Path) -> None:
@@ -104,17 +108,17 @@ def test_a_probe_that_fails_is_recorded_and_the_release_is_still_built(package: 
 @pytest.mark.parametrize(
     ("module", "says"),
     [
-        ("x = 1\n", "my_env.py defines no function load_environment"),
+        ("x = 1\n", "my_env.py has no function load_environment"),
         ("import no_such_module_at_all\n", "No module named 'no_such_module_at_all'"),
         ("import os\nos._exit(7)\n", "exit code 7"),
-        ("import time\ntime.sleep(60)\n", "took more than 2 s"),
+        ("import time\ntime.sleep(60)\n", "took more than 3 s"),
     ],
 )
 def test_whatever_the_module_does_the_probe_says_what_happened(tmp_path: Path, module: str, says: str) -> None:
     wheel = tmp_path / "my_env-0.1.0-py3-none-any.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
         archive.writestr("my_env.py", module)
-    assert says in str(probe(wheel, "my_env", seconds=2).failure)
+    assert says in str(probe(wheel, "my_env", seconds=3).failure)
 
 
 def test_a_wheel_without_the_package_s_module_says_what_it_holds(package: Path, tmp_path: Path) -> None:
@@ -159,7 +163,7 @@ def test_a_build_that_fails_shows_the_end_of_its_log(package: Path, tmp_path: Pa
 
 def test_a_key_in_the_source_stops_the_build_until_its_file_is_allowed(package: Path, tmp_path: Path) -> None:
     (package / "my_env.py").write_text(MODULE + f'KEY = "hf_{"a" * 34}"\n')
-    with pytest.raises(Invalid, match=r"my_env\.py:10"):
+    with pytest.raises(Invalid, match=r"my_env\.py:11"):
         build_release(package, tmp_path / "dist", isolated=False)
     build_release(package, tmp_path / "dist", isolated=False, allow_secrets=["my_env.py"])
 

@@ -1,0 +1,88 @@
+"""`sandlot env init`, and `env push --dry-run` on what it wrote."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sandlot.envs import find, load_environment
+
+from .conftest import Shell
+
+FILES = [".gitignore", "AGENTS.md", "README.md", "my_env.py", "pyproject.toml", "tests/test_my_env.py"]
+
+
+@pytest.mark.parametrize("name", ["my-env", "my_env", "My.Env"])
+def test_the_folder_and_module_have_underscores_and_the_distribution_dashes(sandlot: Shell, name: str) -> None:
+    done = sandlot("env", "init", name, "--json")
+    assert (done.code, done.err) == (0, "")
+    assert (done.record["name"], done.record["module"], done.record["folder"]) == ("my-env", "my_env", "my_env")
+    assert sorted(done.record["files"]) == FILES
+    assert find("./my_env").ref.name == "my-env"
+
+
+def test_it_goes_into_the_folder_of_environments_where_there_is_one_and_both_names_load_it(sandlot: Shell) -> None:
+    Path("environments").mkdir()
+    done = sandlot("env", "init", "my-env")
+    assert Path("environments/my_env/my_env.py").is_file()
+    assert "next: sandlot eval environments/my_env" in done.err
+    assert load_environment("my-env").env_id == load_environment("my_env").env_id == "my-env"
+
+
+def test_a_new_environment_describes_itself(sandlot: Shell) -> None:
+    sandlot("env", "init", "my-env")
+    probe = load_environment("./my_env", num_eval=2).describe()
+    assert probe.kind == "single-turn"
+    assert (probe.rewards[0].name, probe.rewards[0].weight) == ("correct", 1.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "says"), [("9lives", "cannot be imported"), ("my env", "not a package name"), ("", "not a package name")]
+)
+def test_a_name_that_cannot_be_one_is_refused_and_nothing_is_written(sandlot: Shell, name: str, says: str) -> None:
+    done = sandlot("env", "init", name)
+    assert done.code == 2
+    assert says in done.err
+    assert list(Path().iterdir()) == []
+
+
+def test_a_folder_that_is_there_is_left_alone(sandlot: Shell) -> None:
+    Path("my_env").mkdir()
+    Path("my_env/mine.py").write_text("mine")
+    done = sandlot("env", "init", "my-env")
+    assert done.code == 1
+    assert "is there already" in done.err
+    assert [path.name for path in Path("my_env").iterdir()] == ["mine.py"]
+
+
+def test_a_dry_run_lists_what_would_be_sent_and_what_stays(sandlot: Shell) -> None:
+    sandlot("env", "init", "my-env")
+    Path("my_env/.env").write_text("KEY=1")
+    done = sandlot("env", "push", "my-env", "--dry-run", "--no-isolation", "--json")
+    assert (done.code, done.err) == (0, "")
+    assert done.record["sent"] == FILES
+    assert done.record["left_out"] == {".env": "may hold secrets"}
+    assert done.record["probe_failure"] is None
+    shown = sandlot("env", "push", "./my_env", "--dry-run", "--no-isolation").err
+    assert "sends 6 files: .gitignore, AGENTS.md" in shown
+    assert "left out: .env (may hold secrets)" in shown
+
+
+def test_an_environment_that_cannot_be_loaded_is_a_warning_or_with_strict_an_end(sandlot: Shell) -> None:
+    sandlot("env", "init", "my-env")
+    Path("my_env/my_env.py").write_text("raise RuntimeError('no data')\n")
+    done = sandlot("env", "push", "my_env", "--dry-run", "--no-isolation")
+    assert done.code == 0
+    assert "RuntimeError: no data" in done.err
+    done = sandlot("env", "push", "my_env", "--dry-run", "--no-isolation", "--strict")
+    assert done.code == 1
+
+
+@pytest.mark.parametrize(
+    ("folder", "says"), [("absent", "there is no package 'absent' here"), ("./absent", "there is no folder")]
+)
+def test_a_package_that_is_not_there_says_where_was_looked(sandlot: Shell, folder: str, says: str) -> None:
+    done = sandlot("env", "push", folder)
+    assert done.code == 1
+    assert says in done.err
