@@ -16,6 +16,7 @@ from sandlot.envs.parsers import (
 )
 from sandlot.envs.release import Built, build_release
 from sandlot.envs.response import Response
+from sandlot.envs.results import Results, RolloutOutput
 from sandlot.envs.rubric import GroupRewardFunc, RewardFunc, Rubric, Score
 from sandlot.envs.taskset import EnvConfig, Taskset, TasksetConfig
 from sandlot.envs.toolbox import Toolbox
@@ -34,7 +35,9 @@ __all__ = [
     "MultiTurnEnv",
     "Parser",
     "Response",
+    "Results",
     "RewardFunc",
+    "RolloutOutput",
     "Rubric",
     "Score",
     "SingleTurnEnv",

@@ -18,6 +18,7 @@ from sandlot.envs.calls import maybe_await
 from sandlot.envs.conversation import Conversation
 from sandlot.envs.decorators import marked, stop
 from sandlot.envs.describe import described
+from sandlot.envs.evaluate import Evaluable
 from sandlot.envs.parsers import Parser
 from sandlot.envs.response import Response, trajectory_step
 from sandlot.envs.rubric import Rubric
@@ -28,7 +29,7 @@ from sandlot.errors import Invalid
 from sandlot.records import Messages, Probe, Task, Tool, as_messages
 
 
-class Environment:
+class Environment(Evaluable):
     """Tasks, rewards and a conversation. Give it a dataset and a rubric, or a `Taskset`; subclass it to answer back.
 
     Without an `env_response` of its own a rollout is one turn, or, where there are tools, as many turns as the model

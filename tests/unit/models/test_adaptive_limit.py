@@ -4,8 +4,7 @@ import asyncio
 import itertools
 import random
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from sandlot.models import AdaptiveLimit, Endpoint, EndpointModel, Retries
 from sandlot.records import Sampling, UserMessage

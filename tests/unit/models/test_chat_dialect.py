@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from sandlot.errors import Error, InvalidModelResponseError, ModelError
 from sandlot.models import Completion, Endpoint, EndpointModel, Price, Retries

@@ -8,8 +8,7 @@ import time
 from email.utils import formatdate
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from sandlot.errors import EmptyModelResponseError, InvalidModelResponseError, MissingKeyError, ModelError
 from sandlot.models import Completion, Endpoint, EndpointModel, Retries

@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 from itertools import combinations
 from random import Random
-from statistics import mean as plain_mean
-from statistics import stdev
+from statistics import mean as plain_mean, stdev
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from sandlot.stats import (
     mean,

@@ -10,8 +10,7 @@ import sys
 import threading
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from sandlot.errors import Conflict, Failed, Invalid, NotFound
 from sandlot.records import (
