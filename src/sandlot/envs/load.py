@@ -110,9 +110,9 @@ def load(found: Found, env_args: Mapping[str, Any] | None = None) -> Environment
 
 def _imported(found: Found) -> ModuleType:
     if found.path is not None:
-        base = found.path / "src" if (found.path / "src" / found.module).exists() else found.path
-        if str(base) not in sys.path:
-            sys.path.insert(0, str(base))
+        beside = found.path / "src" / found.module
+        base = found.path / "src" if beside.is_dir() or beside.with_suffix(".py").is_file() else found.path
+        sys.path[:] = [str(base), *(entry for entry in sys.path if entry != str(base))]
         known = sys.modules.get(found.module)
         if known is not None and base not in Path(known.__file__ or "/").resolve().parents:
             del sys.modules[found.module]

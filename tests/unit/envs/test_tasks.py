@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given, strategies as st
@@ -20,13 +20,13 @@ def tasks_of(source: Any, split: str = "train", **options: Any) -> list[vf.Task]
 class Dataset:
     """Looks like a `datasets.Dataset`."""
 
-    column_names = ["question", "answer"]
+    column_names: ClassVar = ["question", "answer"]
 
     def __len__(self) -> int:
         return len(ROWS)
 
-    def __getitem__(self, index: int) -> dict[str, str]:
-        return ROWS[index]
+    def __iter__(self) -> Any:
+        return iter(ROWS)
 
 
 def test_a_dataset_may_be_rows_a_dataset_a_file_a_function_or_a_generator(tmp_path: Path) -> None:
