@@ -11,8 +11,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from tests.unit.evals.fakes import REF, Player, Quiz
 
 from sandlot.evals import EvalConfig, folder_of_eval, plan_eval, run_eval, summarise, task_scores

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sandlot.config import build
 from sandlot.envs.conversation import Conversation
@@ -21,10 +22,15 @@ _SAMPLING = frozenset(Sampling.__struct_fields__) - {"extra", "seed"}
 class Evaluable:
     """What can be evaluated with a model."""
 
-    playable: Conversation
     sampling_args: dict[str, Any]
     env_args: dict[str, Any]
     pass_threshold: float
+
+    if TYPE_CHECKING:
+
+        @functools.cached_property
+        def playable(self) -> Conversation:
+            """As the engine plays it."""
 
     def evaluate(
         self,

@@ -199,7 +199,7 @@ class ContinuousBatch:
         found = []
         for context, calls in alike.items():
             ids = list(context)
-            shared, donor = max(((_common(ids, held.tokens), row) for row, held in enumerate(self._held)))
+            shared, donor = max(((_shared_length(ids, held.tokens), row) for row, held in enumerate(self._held)))
             # The last token is always computed: its logits are what the first draw needs.
             shared = min(shared, len(ids) - 1)
             found.append((shared if shared >= _WORTH_COPYING else 0, donor, ids, calls))
@@ -346,7 +346,7 @@ def _wanted(call: Call) -> int:
     return len(call.prompt) + min(call.limit, len(call.tokens) + 256)
 
 
-def _common(one: list[int], other: list[int]) -> int:
+def _shared_length(one: list[int], other: list[int]) -> int:
     """How many tokens two sequences share from the start."""
     low, high = 0, min(len(one), len(other))
     while low < high:

@@ -8,8 +8,7 @@ import resource
 import signal
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from tests.unit.evals.fakes import REF, Player, Quiz, Watcher
 
 from sandlot.errors import Conflict, Failed

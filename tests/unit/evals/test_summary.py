@@ -7,8 +7,7 @@ import math
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from sandlot.evals import summarise, task_scores
 from sandlot.records import Failure, Reward, Rollout, Task, Timing, Turn, Usage, Verdict

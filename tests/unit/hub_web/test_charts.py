@@ -7,8 +7,7 @@ from itertools import pairwise
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from sandlot.hub.web import charts
 from sandlot.hub.web.charts import Bar, Frame, Lane, Part, Point, Series, Table
