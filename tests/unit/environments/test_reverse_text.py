@@ -5,8 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from tests.unit.environments.first_party import environment, mean, play, reward, some
 
 ENV = environment("reverse_text")

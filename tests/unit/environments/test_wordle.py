@@ -6,8 +6,7 @@ import sys
 from collections import Counter
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from tests.unit.environments.first_party import FOLDER, environment, play, reward, some
 
 from sandlot.envs import find
