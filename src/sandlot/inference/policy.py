@@ -11,7 +11,7 @@ import logging
 from collections.abc import Sequence
 
 from sandlot.errors import ModelError, OverlongPromptError, SandlotError
-from sandlot.inference.sampler import Sampled, Sampler, TokenSampling
+from sandlot.inference.sampler import Sampler, TokenSampling
 from sandlot.inference.tokens import ChatTokens, Rendered
 from sandlot.models import Completion, Model, Prior
 from sandlot.records import Message, Sampling, Tokens, Tool, Usage
@@ -59,7 +59,13 @@ class PolicyModel(Model):
             message=message,
             finish="tool_calls" if message.tool_calls else "stop" if cut else sampled.finish,
             usage=Usage(prompt_tokens=prompt.length, completion_tokens=len(sampled.tokens)),
-            tokens=_tokens(prompt, sampled),
+            tokens=Tokens(
+                prompt=prompt.ids,
+                sampled=sampled.tokens,
+                logprobs=list(sampled.logprobs),
+                versions=sampled.versions,
+                texts=self.tokens.pieces(sampled.tokens),
+            ),
             continues=prompt.continues,
         )
 
@@ -116,7 +122,3 @@ def cut_at(text: str, stops: Sequence[str]) -> tuple[str, bool]:
     """`text` before the first of `stops` in it, and whether there was one."""
     found = [index for index in (text.find(stop) for stop in stops if stop) if index >= 0]
     return (text[: min(found)], True) if found else (text, False)
-
-
-def _tokens(prompt: Rendered, sampled: Sampled) -> Tokens:
-    return Tokens(prompt=prompt.ids, sampled=sampled.tokens, logprobs=list(sampled.logprobs), versions=sampled.versions)

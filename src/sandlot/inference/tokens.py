@@ -70,6 +70,7 @@ class ChatTokens:
         own = [] if tokenizer.eos_token_id is None else [int(tokenizer.eos_token_id)]
         self.end_ids: tuple[int, ...] = tuple(dict.fromkeys([*own, *end_ids]))
         self._as_written: OrderedDict[str, str] = OrderedDict()
+        self._pieces: dict[int, str] = {}
         self._lost: list[str] | None = None
         if not tokenizer.chat_template:
             raise Invalid(
@@ -124,6 +125,13 @@ class ChatTokens:
         with self._lock:
             text: str = self._tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)
         return text
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """What each id reads as by itself, for people to look at: bytes that are no whole character show as U+FFFD."""
+        for token in ids:
+            if token not in self._pieces:
+                self._pieces[token] = self.decode([token])
+        return [self._pieces[token] for token in ids]
 
     def said(self, ids: Sequence[int]) -> str:
         """The text of a sampled turn: without the token that ended it, otherwise as it is."""
