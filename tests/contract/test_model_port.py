@@ -90,7 +90,7 @@ async def policy() -> AsyncIterator[Model]:
 
 Backend = Callable[[], AbstractAsyncContextManager[Model]]
 every_model = pytest.mark.parametrize("backend", [scripted, endpoint, client, policy])
-SAMPLING = Sampling(temperature=1.0, max_tokens=64)
+SAMPLING = Sampling(temperature=1.0, max_tokens=128)
 
 
 @every_model

@@ -4,8 +4,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from tests.tiny import CHATML, make_tiny_tokenizer
 
 from sandlot.errors import Invalid
