@@ -43,11 +43,15 @@ class Site:
         self.clients.append(client)
         return client
 
+    def secret(self, name: str, **wanted: Any) -> str:
+        """A new key of a user who is there."""
+        return self.hub.keys.create(name, api.KeyCreate(**wanted)).secret
+
     def user(self, name: str, **wanted: Any) -> TestClient:
         """A client with a key of a user, who is made if need be."""
         if not any(True for _ in self._known(name)):
             self.hub.accounts.create_user(name)
-        return self.with_key(self.hub.keys.create(name, api.KeyCreate(**wanted)).secret)
+        return self.with_key(self.secret(name, **wanted))
 
     def with_key(self, secret: str) -> TestClient:
         client = self.anybody()
