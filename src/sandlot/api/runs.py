@@ -105,3 +105,7 @@ class RolloutSummary(Answer):
     first_words: str = ""
     step: int | None = None
     split: Literal["train", "eval"] = "eval"
+    environment: str = ""
+    scores: dict[str, float] = Field(default_factory=dict)
+    """Each reward's and metric's value by name, before weighting."""
+    cost: float | None = None

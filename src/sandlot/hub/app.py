@@ -24,6 +24,7 @@ from sandlot.hub.http import problem_response
 from sandlot.hub.packages.index_routes import router as index_router
 from sandlot.hub.packages.routes import router as packages_router
 from sandlot.hub.problems import document, plain
+from sandlot.hub.runs.routes import router as runs_router
 from sandlot.hub.services import open_hub
 from sandlot.hub.settings import Settings
 
@@ -50,7 +51,7 @@ def create_app(settings: Settings | None = None, *, now: Clock = time.time) -> F
     app.add_exception_handler(HTTPException, _plain)
     app.add_exception_handler(Exception, _unexpected)
     app.add_api_route("/healthz", _health, include_in_schema=False)
-    for router in (accounts_router, packages_router, index_router):
+    for router in (accounts_router, packages_router, runs_router, index_router):
         app.include_router(router)
     # The pages come last: their paths, /{owner}/{name}, would take in everything above.
     return app

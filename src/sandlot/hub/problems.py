@@ -39,7 +39,7 @@ CODES: dict[str, type[errors.SandlotError]] = {
     "sdist_malformed": errors.Invalid,
     "archive_unsafe": errors.Invalid,
     "archive_bomb": errors.Invalid,
-    "environment_unknown": errors.Invalid,
+    "environment_unknown": errors.NotFound,
     "run_invalid": errors.Invalid,
     "batch_invalid": errors.Invalid,
     "event_invalid": errors.Invalid,

@@ -13,6 +13,9 @@ from sandlot.hub.blobs import BlobStore, FileStore
 from sandlot.hub.clock import Clock, stamp
 from sandlot.hub.db import Database
 from sandlot.hub.packages import Index, Limits, Packages, Publishing, Sdk
+from sandlot.hub.permissions import Viewer
+from sandlot.hub.runs.hub_runs import Figures, HubRuns
+from sandlot.hub.runs.service import Runs
 from sandlot.hub.settings import Settings
 
 
@@ -30,11 +33,17 @@ class Hub:
     packages: Packages
     publishing: Publishing
     index: Index
+    runs: Runs
+    figures: Figures
     now: Clock
 
     def serve_sdk(self) -> None:
         """Takes in the wheel of sandlot that environments of this hub install. Done once, before serving."""
         self.sdk.install(self.settings.sdk_wheel, at=stamp(self.now()))
+
+    def run_source(self, viewer: Viewer) -> HubRuns:
+        """The runs that a viewer may see, as pages read them."""
+        return HubRuns(self.runs, viewer=viewer, figures=self.figures)
 
     def close(self) -> None:
         """Closes the database."""
@@ -61,5 +70,7 @@ def open_hub(settings: Settings, *, now: Clock = time.time) -> Hub:
         packages=packages,
         publishing=Publishing(db, blobs, packages=packages, settings=settings, now=now),
         index=Index(db, sdk=sdk, now=now),
+        runs=Runs(db, blobs, settings=settings, now=now),
+        figures=Figures(),
         now=now,
     )
