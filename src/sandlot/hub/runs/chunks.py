@@ -44,7 +44,7 @@ class LineReader:
     def lines(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
         """The lines, without their newlines. `batch_invalid` or `too_large` says what is wrong."""
         rest = b""
-        for piece in _unpacked(chunks) if self._gzipped else chunks:
+        for piece in unpacked(chunks) if self._gzipped else chunks:
             self._take(piece)
             *whole, rest = (rest + piece).split(b"\n")
             for line in whole:
@@ -96,7 +96,7 @@ def file_pieces(file: BinaryIO) -> Iterator[bytes]:
         yield piece
 
 
-def _unpacked(chunks: Iterable[bytes]) -> Iterator[bytes]:
+def unpacked(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """The content of a gzip stream of one or more members, never more than a piece at a time."""
     expander, begun = zlib.decompressobj(wbits=_GZIP), False
     try:

@@ -101,7 +101,7 @@ class HubRuns(RunSource):
             total = connection.execute(sa.select(sa.func.count()).select_from(rollouts).where(where)).scalar_one()
             ordered = sa.select(rollouts).where(where).order_by(*_order(query.sort))
             found = connection.execute(ordered.offset(start).limit(query.limit)).mappings()
-            items = [_row(row) for row in found]
+            items = [_row(dict(row)) for row in found]
         end = start + len(items)
         return Page(items=items, next=encode_cursor(query.sort, end) if end < total else None, total=total)
 
@@ -118,7 +118,7 @@ class HubRuns(RunSource):
             same = [rollouts.c[name] == one[name] for name in ("run_id", "task_id", "environment", "split")]
             step = rollouts.c.step.is_(None) if one["step"] is None else rollouts.c.step == one["step"]
             query = sa.select(rollouts).where(sa.and_(*same, step)).order_by(rollouts.c.index, rollouts.c.seq)
-            return [_row(row) for row in connection.execute(query).mappings()]
+            return [_row(dict(row)) for row in connection.execute(query).mappings()]
 
     def metrics(self, run_id: str) -> list[MetricsEvent]:
         """One for each step, in order."""
@@ -141,7 +141,7 @@ class HubRuns(RunSource):
         known = self._figures.get(row)
         if known is None:
             query = sa.select(rollouts).where(rollouts.c.run_id == row["id"]).order_by(rollouts.c.seq)
-            found = [_row(rollout) for rollout in connection.execute(query).mappings()]
+            found = [_row(dict(rollout)) for rollout in connection.execute(query).mappings()]
             known = summarise_rows(found, msgspec.convert(row["record"], Run))
             self._figures.put(row, known)
         return known

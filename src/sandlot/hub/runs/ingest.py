@@ -160,7 +160,7 @@ class Ingestion:
             row = connection.execute(sa.select(rollouts).where(where)).mappings().first()
             if row is None:
                 raise problem("event_invalid", f"there is a verdict on {rollout_id}, which the run does not have")
-            values = _columns(stored_rollout(self._blobs, row), verdict)
+            values = _columns(stored_rollout(self._blobs, dict(row)), verdict)
             connection.execute(rollouts.update().where(where).values(**values))
 
 

@@ -107,8 +107,7 @@ async def append_batch(
 @router.get("/runs/{run_id}/events", response_class=StreamingResponse)
 def get_events(run_id: str, *, hub: HubOf, viewer: ApiViewer) -> StreamingResponse:
     """The whole event file, one JSON object a line."""
-    headers = {"Content-Encoding": "gzip"}
-    return StreamingResponse(hub.runs.events(run_id, viewer=viewer), media_type="application/x-ndjson", headers=headers)
+    return StreamingResponse(hub.runs.events(run_id, viewer=viewer), media_type="application/x-ndjson")
 
 
 @router.get("/runs/{run_id}/rollouts")

@@ -22,6 +22,7 @@ from sandlot.hub.cursors import decode_cursor, encode_cursor
 from sandlot.hub.db import Database
 from sandlot.hub.permissions import Viewer
 from sandlot.hub.problems import problem
+from sandlot.hub.runs.chunks import unpacked
 from sandlot.hub.runs.environments import attach
 from sandlot.hub.runs.ingest import Batch, Ingestion
 from sandlot.hub.runs.tables import batches, metrics, rollouts, run_environments, runs
@@ -109,12 +110,12 @@ class Runs:
             self._record(connection, viewer, action="run.delete", row=row, detail={"name": row["name"]})
 
     def events(self, run_id: str, *, viewer: Viewer) -> Iterator[bytes]:
-        """The whole event file, gzip, in pieces. `not_found`, at once."""
+        """The whole event file in pieces. `not_found`, at once."""
         with self.db.read() as connection:
             find_run(connection, run_id, viewer=viewer)
             query = sa.select(batches.c.chunk).where(batches.c.run_id == run_id).order_by(batches.c.offset)
             chunks = list(connection.execute(query).scalars())
-        return (piece for chunk in chunks for piece in self.blobs.read(chunk))
+        return (piece for chunk in chunks for piece in unpacked(self.blobs.read(chunk)))
 
     def _insert(
         self, connection: sa.Connection, run: Run, *, wanted: api.RunCreate, owner: Mapping[str, Any], viewer: Viewer
