@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from sandlot.cli.output import Output
+from sandlot.errors import MissingDependency
 
 CommandT = TypeVar("CommandT", bound=click.Command)
 
@@ -23,6 +24,8 @@ class Entry:
     summary: str
     attribute: str = ""
     """The name of the click command in the module; by default the command's own name with `_command` after it."""
+    extra: str = ""
+    """The optional part of sandlot that the command needs."""
 
 
 class LazyGroup(click.Group):
@@ -39,7 +42,15 @@ class LazyGroup(click.Group):
         entry = self.entries.get(cmd_name)
         if entry is None:
             return None
-        module = importlib.import_module(entry.module)
+        try:
+            module = importlib.import_module(entry.module)
+        except ModuleNotFoundError as error:
+            if not entry.extra or (error.name or "sandlot").startswith("sandlot"):
+                raise
+            raise MissingDependency(
+                f"sandlot {cmd_name} needs {error.name}, which is not installed",
+                hint=f"pip install 'sandlot[{entry.extra}]'",
+            ) from None
         command = getattr(module, entry.attribute or f"{cmd_name}_command")
         assert isinstance(command, click.Command)
         return command

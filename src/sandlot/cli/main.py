@@ -20,6 +20,11 @@ from sandlot.cli.output import Output
 
 COMMANDS = {
     "env": Entry("sandlot.cli.env", "Make, publish, find and install environments."),
+    "eval": Entry("sandlot.cli.eval", "Evaluate a model on an environment."),
+    "view": Entry("sandlot.cli.view", "Read runs and rollouts of this folder in the browser.", extra="hub"),
+    "run": Entry("sandlot.cli.run", "List, show and push runs."),
+    "model": Entry("sandlot.cli.model", "Fetch and list local models."),
+    "hub": Entry("sandlot.cli.hub", "Run a hub and administer it.", extra="hub"),
     "login": Entry("sandlot.cli.login", "Sign in to a hub."),
     "logout": Entry("sandlot.cli.login", "Forget the key of a hub."),
     "whoami": Entry("sandlot.cli.login", "Who the hub takes you for."),

@@ -63,10 +63,8 @@ def wheel_entries(wheel: Path) -> dict[str, bytes]:
 
 
 def wheel_digest(entries: dict[str, bytes]) -> str:
-    """The content digest of a wheel: over its entries but for RECORD, which only repeats them."""
-    return content_digest(
-        (path, content) for path, content in entries.items() if not path.endswith(".dist-info/RECORD")
-    )
+    """The content digest of a wheel: over its unpacked entries."""
+    return content_digest(entries.items())
 
 
 def read_project(entries: dict[str, bytes]) -> Project:

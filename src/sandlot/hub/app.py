@@ -7,12 +7,10 @@ Services are synchronous and run in the thread pool.
 from __future__ import annotations
 
 import logging
-import socket
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-import uvicorn
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
@@ -21,6 +19,7 @@ from sandlot.errors import SandlotError
 from sandlot.hub.accounts.routes import router as accounts_router
 from sandlot.hub.clock import Clock
 from sandlot.hub.http import problem_response
+from sandlot.hub.listen import listen
 from sandlot.hub.packages.index_routes import router as index_router
 from sandlot.hub.packages.routes import router as packages_router
 from sandlot.hub.problems import document, plain
@@ -59,24 +58,12 @@ def create_app(settings: Settings | None = None, *, now: Clock = time.time) -> F
 
 def serve(settings: Settings, *, ready: Callable[[str], None]) -> None:
     """Runs a hub until it is interrupted; calls `ready` with its address once it listens. Prints nothing itself."""
-    server = _Server(uvicorn.Config(create_app(settings), host=settings.host, port=settings.port, log_config=None))
-    server.ready = lambda port: ready(settings.public_url or f"http://{_dialled(settings.host)}:{port}")
-    server.run()
-
-
-class _Server(uvicorn.Server):
-    ready: Callable[[int], None]
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        if self.started:
-            self.ready(self.servers[0].sockets[0].getsockname()[1])
-
-
-def _dialled(host: str) -> str:
-    """The address at which a hub that listens on `host` is reached from this machine."""
-    local = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}
-    return local.get(host, f"[{host}]" if ":" in host else host)
+    listen(
+        create_app(settings),
+        host=settings.host,
+        port=settings.port,
+        ready=lambda address: ready(settings.public_url or address),
+    )
 
 
 @asynccontextmanager

@@ -1,0 +1,122 @@
+"""Config files and dotted overrides on a run command: `@ file.toml`, `--train.lr 1e-5`, `train.lr=1e-5`.
+
+Invariants: a command's own options are read by click as ever; of everything else nothing is ignored: an option that
+nobody knows is an error with the nearest known one, before anything starts. Files come first, then the command's own
+options, then the overrides, each over the one before.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from sandlot.config import Config, build, describe, merge, nearest, nested, parse_value, read_toml
+
+ConfigT = TypeVar("ConfigT", bound=Config)
+
+_ASSIGNMENT = re.compile(r"^([A-Za-z_][\w-]*(?:\.[A-Za-z_][\w-]*)*)=(.*)$", re.DOTALL)
+_META = "sandlot.overrides"
+
+
+@dataclass(slots=True)
+class Overrides:
+    """What a command line said beside the command's own options and arguments."""
+
+    files: list[Path] = field(default_factory=list)
+    values: list[tuple[str, str]] = field(default_factory=list)
+
+    def config(self, cls: type[ConfigT], options: Mapping[str, Any], *, under: Mapping[str, Any]) -> ConfigT:
+        """The config of `under`, files, `options` and overrides, in this order. `Invalid` names what is wrong."""
+        table: dict[str, Any] = dict(under)
+        for file in self.files:
+            table = merge(table, read_toml(file))
+        table = merge(table, options)
+        for name, text in self.values:
+            table = merge(table, nested(name, parse_value(text)))
+        return build(cls, table, source=" and ".join(map(str, self.files)) or "the options")
+
+
+def overrides_of(ctx: click.Context) -> Overrides:
+    """What stood beside the options of the command that is running."""
+    found = ctx.meta[_META]
+    assert isinstance(found, Overrides)
+    return found
+
+
+class RunCommand(click.Command):
+    """A command that takes config files and overrides. `config_class` says which keys there are."""
+
+    def __init__(self, *args: Any, config_class: type[Config], **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.config_class = config_class
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        found = Overrides()
+        ctx.meta[_META] = found
+        return super().parse_args(ctx, self._split(ctx, list(args), found))
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        return [*super().collect_usage_pieces(ctx), "[@ FILE.toml] [--KEY VALUE | KEY=VALUE]..."]
+
+    def _split(self, ctx: click.Context, args: list[str], found: Overrides) -> list[str]:
+        own: list[str] = []
+        while args:
+            word = args.pop(0)
+            assigned = _ASSIGNMENT.match(word)
+            if word == "--":
+                return [*own, word, *args]
+            if word == "@" and not args:
+                raise click.UsageError("@ needs a file after it, such as @ config.toml", ctx)
+            if word.startswith("@"):
+                found.files.append(Path(word[1:] or args.pop(0)))
+            elif assigned:
+                found.values.append((assigned[1], assigned[2]))
+            elif not word.startswith("-") or word == "-":
+                own.append(word)
+            elif self._is_own(word):
+                own += [word, *self._value_of(word, args)]
+            else:
+                self._override(ctx, word, args, found)
+        return own
+
+    def _is_own(self, word: str) -> bool:
+        name = word.partition("=")[0]
+        return name in self._names() or (not word.startswith("--") and word[:2] in self._names())
+
+    def _value_of(self, word: str, args: list[str]) -> list[str]:
+        """The words after an option that belong to it."""
+        option = self._names().get(word)
+        takes = isinstance(option, click.Option) and not option.is_flag and not option.count
+        return [args.pop(0)] if takes and args else []
+
+    def _names(self) -> dict[str, click.Parameter]:
+        """Every spelling of every option of the command."""
+        found: dict[str, click.Parameter] = {"--help": click.Option(["--help"], is_flag=True)}
+        for parameter in self.params:
+            for name in (*parameter.opts, *parameter.secondary_opts):
+                if name.startswith("-"):
+                    found[name] = parameter
+        return found
+
+    def _override(self, ctx: click.Context, word: str, args: list[str], found: Overrides) -> None:
+        name, equals, text = word.lstrip("-").partition("=")
+        key = name.replace("-", "_")
+        top = set(self.config_class.model_fields)
+        if not word.startswith("--") or (key not in top and "." not in key):
+            self._refuse(ctx, word.partition("=")[0])
+        if not equals:
+            if not args or args[0].startswith(("--", "@")):
+                raise click.UsageError(f"{word} needs a value: {word} VALUE", ctx)
+            text = args.pop(0)
+        found.values.append((key, text))
+
+    def _refuse(self, ctx: click.Context, name: str) -> None:
+        keys = [f"--{key.replace('_', '-')}" for key, *_ in describe(self.config_class)]
+        near = nearest(name, [*self._names(), *keys])
+        message = f"{ctx.command_path} has no option {name!r}." + (f" Did you mean {near!r}?" if near else "")
+        raise click.UsageError(message, ctx)

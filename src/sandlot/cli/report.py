@@ -1,0 +1,67 @@
+"""The figures of an evaluation as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+
+def report(title: str, summary: Mapping[str, Any]) -> str:
+    """A summary as it is stored, for a person to read."""
+    lines = [(name, value) for name, value in _lines(summary) if value]
+    width = max(len(name) for name, _ in lines)
+    return "\n".join([title, *(f"  {name:<{width}}  {value}" for name, value in lines)])
+
+
+def _lines(summary: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+    yield "reward", _with_interval(summary.get("interval"), summary.get("reward"))
+    passed = summary.get("passed")
+    if passed:
+        interval = f"[{_share(passed['low'])}, {_share(passed['high'])}]"
+        yield "passed", f"{_share(passed['share'])} {interval}, from {passed['threshold']:g} on"
+    yield "pass@k", ", ".join(f"{rate['k']}: {rate['at']:.3f}" for rate in summary.get("pass_rates") or [])
+    for name, value in (summary.get("rewards") or {}).items():
+        yield name, f"{value['mean']:.3f}" + _of(value["n"], summary)
+    for name, value in (summary.get("metrics") or {}).items():
+        yield name, f"{value['mean']:.3f}" + _of(value["n"], summary)
+    for name, interval in (summary.get("environments") or {}).items():
+        yield name, _with_interval(interval, None)
+    yield "rollouts", _counts(summary)
+    yield "ended by", ", ".join(f"{stop} {count}" for stop, count in (summary.get("stops") or {}).items())
+    yield "failures", ", ".join(f"{what} {count}" for what, count in (summary.get("failures") or {}).items())
+    usage = summary.get("usage") or {}
+    tokens = [f"{usage[key]:,} {word}" for key, word in _USAGE.items() if usage.get(key) is not None]
+    yield "tokens", ", ".join(tokens)
+    if summary.get("cost") is not None:
+        yield "cost", f"${summary['cost']:.4f}"
+    for key, name in (("seconds", "rollout"), ("model_seconds", "model"), ("environment_seconds", "environment")):
+        yield name, ", ".join(f"{p} {_seconds(value)}" for p, value in (summary.get(key) or {}).items())
+
+
+_USAGE = {"prompt_tokens": "in", "completion_tokens": "out", "reasoning_tokens": "reasoned", "cached_tokens": "cached"}
+
+
+def _with_interval(interval: Mapping[str, Any] | None, mean: float | None) -> str:
+    if interval is None:
+        return "none: no rollout was scored" if mean is None else f"{mean:.3f}"
+    sure = f"[{interval['low']:.3f}, {interval['high']:.3f}] (95 %)" if interval.get("low") is not None else ""
+    return f"{interval['mean']:.3f} {sure} over {interval['n']} rollouts of {interval['clusters']} tasks".replace(
+        "  ", " "
+    )
+
+
+def _counts(summary: Mapping[str, Any]) -> str:
+    counts = {name: count for name, count in (summary.get("counts") or {}).items() if count}
+    return ", ".join(f"{count} {name}" for name, count in counts.items()) or "none"
+
+
+def _of(n: int, summary: Mapping[str, Any]) -> str:
+    return "" if n == summary.get("scored") else f" over {n}"
+
+
+def _share(value: float) -> str:
+    return f"{100 * value:.1f} %"
+
+
+def _seconds(value: float) -> str:
+    return f"{1000 * value:.0f} ms" if value < 1 else f"{value:.1f} s"

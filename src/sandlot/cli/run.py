@@ -1,0 +1,15 @@
+"""`sandlot run`: runs on this machine and at the hub."""
+
+from __future__ import annotations
+
+from sandlot.cli.lazy import Entry, LazyGroup
+
+run_command = LazyGroup(
+    "run",
+    entries={
+        "list": Entry("sandlot.cli.run_list", "List the runs below a folder, or those of the hub."),
+        "show": Entry("sandlot.cli.run_show", "Show a run's figures, its rollouts, or one of them in full."),
+        "push": Entry("sandlot.cli.run_push", "Send a run to the hub; what it has already is not sent again."),
+    },
+    help="List, show and push runs.",
+)

@@ -1,0 +1,55 @@
+"""Runs a coroutine for a command, so that Ctrl-C ends it in order.
+
+The first Ctrl-C cancels the work and lets it clean up; more of them only say what is being waited for, until the third
+gives up on it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from sandlot.cli.errors import INTERRUPTED
+from sandlot.cli.output import Output
+
+ResultT = TypeVar("ResultT")
+
+_PATIENCE = 3
+
+
+def run_async(work: Coroutine[Any, Any, ResultT], out: Output, *, saved: str = "") -> ResultT:
+    """The result of `work`. Ctrl-C raises `KeyboardInterrupt` after its clean-up; `saved` says what is kept then."""
+    return asyncio.run(_guarded(work, out, saved))
+
+
+async def _guarded(work: Coroutine[Any, Any, ResultT], out: Output, saved: str) -> ResultT:
+    task = asyncio.ensure_future(work)
+    pressed = 0
+
+    def interrupt() -> None:
+        nonlocal pressed
+        pressed += 1
+        if pressed == 1:
+            out.say("stopping and cleaning up" + (f"; {saved}" if saved else ""))
+            task.cancel()
+        elif pressed < _PATIENCE:
+            out.say("still cleaning up; once more leaves it undone")
+        else:
+            out.say("left before the clean-up was done: sandboxes and servers of this run may still be there")
+            os._exit(INTERRUPTED)
+
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGINT, interrupt)
+    loop.add_signal_handler(signal.SIGTERM, interrupt)
+    try:
+        return await task
+    except asyncio.CancelledError:
+        if pressed:
+            raise KeyboardInterrupt from None
+        raise
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
+        loop.remove_signal_handler(signal.SIGTERM)
