@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
+from tests import pages_fixture
 
 from sandlot.hub.web import view_app
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
-
-import pages_fixture
 
 
 @pytest.fixture(scope="session")

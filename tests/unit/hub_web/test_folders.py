@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests import pages_fixture
 
-import pages_fixture
 from sandlot.errors import Invalid, NotFound
 from sandlot.hub.runs import FolderRuns, RowQuery
 from sandlot.records import Reward, RolloutEvent, Verdict, VerdictEvent

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from sandlot.errors import Invalid, NotFound
+from sandlot.errors import Failed, Invalid, NotFound
 from sandlot.hub.runs.rows import select
 from sandlot.hub.runs.source import Page, RolloutRow, RowQuery, RunRow, RunSource, RunSummary
 from sandlot.hub.runs.summary import summarise_rows
@@ -116,10 +116,14 @@ class FolderRuns(RunSource):
             return select(self._open(self._entry(run_id).path).rows(), query)
 
     def rollout(self, run_id: str, rollout_id: str) -> Rollout:
-        """One rollout, read from its place in the file."""
+        """One rollout, read from its place in the file. `Failed` if the file was changed under the reader."""
         with self._lock:
             folder = self._open(self._entry(run_id).path).folder
-            return folder.rollout_at(folder.row(rollout_id))
+            row = folder.row(rollout_id)
+            try:
+                return folder.rollout_at(row)
+            except Invalid as error:
+                raise Failed(f"{folder.path}: {error.message}", hint="restore the run's file from a copy") from error
 
     def siblings(self, run_id: str, rollout_id: str) -> list[RolloutRow]:
         """The group of a rollout."""

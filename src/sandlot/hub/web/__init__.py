@@ -4,8 +4,7 @@ Invariants: every page reads well without script and loads nothing from elsewher
 README says is escaped or sanitised; each page has a machine form beside it.
 """
 
-from sandlot.hub.web.app import add_pages
-from sandlot.hub.web.site import Site, Viewer
+from sandlot.hub.web.hub_site import add_hub_pages
 from sandlot.hub.web.view import view_app
 
-__all__ = ["Site", "Viewer", "add_pages", "view_app"]
+__all__ = ["add_hub_pages", "view_app"]

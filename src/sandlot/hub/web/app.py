@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
 
-from fastapi import FastAPI, Request
+from fastapi import APIRouter, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
 
@@ -26,37 +31,62 @@ TITLES = {
     500: "Something broke on the server",
 }
 
+_WORDS = {404: "No page has this address.", 405: "This address does not take what was sent to it."}
 
-def add_pages(app: FastAPI, site: Site) -> None:
-    """Puts the pages of `site` on `app`. The hub adds its own error answers for its API before this."""
+
+def add_pages(app: FastAPI, site: Site, *routers: APIRouter) -> None:
+    """Puts the pages of `site` on `app`, and `routers` after them; the last things that are added to it.
+
+    What answered errors until now goes on to do so for programs; a person gets a page.
+    """
     app.state.site = site
     app.add_route("/static/{name}", assets.serve, methods=["GET", "HEAD"])
-    app.include_router(runs.router)
+    for router in (runs.router, *routers):
+        app.include_router(router)
+    for kind in (SandlotError, HTTPException, RequestValidationError, Exception):
+        app.add_exception_handler(kind, _with_pages(app.exception_handlers.get(kind)))
+
+
+Handler: TypeAlias = Callable[[Request, Exception], Response | Awaitable[Response]]
+
+
+def _with_pages(before: Handler | None) -> Handler:
+    """An error's page for a person; for a program what `before` answers."""
+
+    async def answer(request: Request, error: Exception) -> Response:
+        if before is None or _is_default(before) or is_page(request):
+            return await run_in_threadpool(error_page, request, error)
+        answered = before(request, error)
+        return await answered if inspect.isawaitable(answered) else answered
+
+    return answer
+
+
+def _is_default(before: Handler) -> bool:
+    """Whether it is FastAPI's own, whose answers are not problem documents."""
+    return before.__module__.startswith("fastapi.")
 
 
 def is_page(request: Request) -> bool:
     """Whether a person with a browser asks, so that an error is told in HTML."""
-    path = request.url.path
-    return not path.startswith(("/api/", "/static/")) and not path.endswith(".json")
+    parts = request.url.path.split("/")
+    if parts[1] in ("api", "static", "healthz") or request.url.path.endswith(".json"):
+        return False
+    return len(parts) < 3 or parts[2] not in ("simple", "files")
 
 
 def error_page(request: Request, error: Exception) -> Response:
     """The page of an error: what, why, what to do. What broke inside is logged and not shown."""
     status, message, hint = described(error)
-    if status == 500:
+    if status == 500 and not isinstance(error, SandlotError):
         _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
     if not is_page(request):
-        return machine_error(status, message, hint)
+        answer = machine({"title": TITLES.get(status, TITLES[500]), "status": status, "detail": message, "hint": hint})
+        answer.status_code = status
+        answer.headers["Content-Type"] = "application/problem+json"
+        return answer
     context = {"status": status, "title": TITLES.get(status, TITLES[500]), "message": message, "hint": hint}
     return page(request, "error.html.j2", context, status=status)
-
-
-def machine_error(status: int, message: str, hint: str | None) -> Response:
-    """An error for a program, in the form of RFC 9457."""
-    answer = machine({"title": TITLES.get(status, TITLES[500]), "status": status, "detail": message, "hint": hint})
-    answer.status_code = status
-    answer.headers["Content-Type"] = "application/problem+json"
-    return answer
 
 
 def described(error: Exception) -> tuple[int, str, str | None]:
@@ -65,8 +95,9 @@ def described(error: Exception) -> tuple[int, str, str | None]:
         status = next((code for kind, code in STATUS.items() if isinstance(error, kind)), 500)
         return status, error.message, error.hint
     if isinstance(error, HTTPException):
-        detail = "" if error.status_code == 404 else str(error.detail)
-        return error.status_code, detail or "No page has this address.", None
+        return error.status_code, _WORDS.get(error.status_code, str(error.detail)), None
+    if isinstance(error, RequestValidationError):
+        return 400, "A part of the address or of the form is not what was expected.", None
     return 500, "The server could not make this page. What happened is in its log.", "try again; then read the log"
 
 

@@ -85,6 +85,11 @@ def turns_of(rollout: Rollout) -> list[TurnView]:
     return views
 
 
+def said_of(messages: Iterable[JsonObject]) -> list[Said]:
+    """The messages of a task as the model sees them."""
+    return _messages(messages, {}, first=True)
+
+
 def block(text: str) -> Block:
     """`text`, with a preview if it is long."""
     lines = text.count("\n") + 1
@@ -116,12 +121,13 @@ def _messages(messages: Iterable[JsonObject], calls: dict[str, Call], *, first: 
 
 def _said(message: Mapping[str, Any], role: str, kind: str, calls: dict[str, Call]) -> Said:
     reasoning = message.get("reasoning_content")
+    asked = message.get("tool_calls")
     said = Said(
         role=role,
         kind=kind,
         blocks=list(_blocks(message.get("content"))),
         reasoning=block(reasoning) if isinstance(reasoning, str) and reasoning else None,
-        calls=[_call(call) for call in message.get("tool_calls") or [] if isinstance(call, Mapping)],
+        calls=[_call(call) for call in asked if isinstance(call, Mapping)] if isinstance(asked, list) else [],
     )
     if isinstance(message.get("refusal"), str) and message["refusal"]:
         said.blocks.append(block(message["refusal"]))

@@ -13,7 +13,7 @@ from sandlot.hub.web import charts, words
 from sandlot.hub.web.charts import Bar, Frame, Lane, Part, Point, Series, Table
 from sandlot.records import MetricsEvent, Rollout
 
-WIDE = Frame(width=900, height=260, x_label="step", y=(0.0, 1.0))
+WIDE = Frame(width=860, height=300, x_label="step", y=(0.0, 1.0))
 NARROW = Frame(width=360, height=220, x_label="step", y=(0.0, 1.0), left=32)
 SMALL = Frame(width=330, height=150, x_label="step", y=(0.0, 0.0), left=46, bottom=34)
 
@@ -131,7 +131,9 @@ def rewards_by_step(scores: Sequence[StepScore], address: str) -> Markup:
     ]
     note = "line: training, smoothed, over faint means of each step · circles: held out, with 95 % intervals"
     table = Table(("Step", "Environment", "Split", "Reward", "n"), rows)
-    return Markup(charts.figure(title, pictures, table=table, note=note, key=[one.name for one in series]))
+    return Markup(
+        charts.figure(title, pictures, table=table, note=note, key=[(one.name, one.colour) for one in series])
+    )
 
 
 def _interval(one: StepScore, marked: bool) -> tuple[float | None, float | None]:

@@ -39,7 +39,7 @@ _templates = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_templates.globals.update(asset=assets.address, shade=words.shade)
+_templates.globals.update(asset=assets.address, shade=words.shade, run_title=words.run_title)
 _templates.filters.update(
     reward=words.reward,
     number=words.number,
@@ -52,6 +52,7 @@ _templates.filters.update(
     money=words.money,
     absolute=words.absolute,
     iso=lambda when: moment.isoformat() if (moment := words.moment(when)) else "",
+    urlencode=lambda text: quote(str(text), safe="/"),
     segment=lambda text: quote(str(text), safe=""),
     json=lambda value: msgspec.json.format(msgspec.json.encode(value), indent=2).decode(),
 )
@@ -68,7 +69,7 @@ def page(request: Request, template: str, context: Mapping[str, Any], *, status:
         query=str(request.url.query),
         ago=lambda when: words.ago(when, now),
         with_query=lambda **changes: with_query(request, changes),
-        **{"machine": None, "command": None, "section": None, **context},
+        **{"machine": None, "command": None, "section": None, "searches": False, **context},
     )
     return Response(text, status_code=status, media_type="text/html", headers=HEADERS)
 

@@ -58,12 +58,13 @@ def runs_page(request: Request) -> Response:
 def run_machine(request: Request, run_id: str) -> Response:
     """A run: its record, its figures and a page of its rows."""
     source = _source(request)
+    run = source.run(run_id)
     return machine(
         {
-            "run": source.run(run_id),
+            "run": run,
             "summary": source.summary(run_id),
             "metrics": source.metrics(run_id),
-            "rollouts": source.rows(run_id, row_query(request.query_params)),
+            "rollouts": source.rows(run_id, row_query(request.query_params, sort_of(run))),
         }
     )
 
@@ -73,7 +74,7 @@ def run_page(request: Request, run_id: str) -> Response:
     """A run. What an evaluation and a training show above the rows differs; the rows are the same."""
     source = _source(request)
     run, summary = source.run(run_id), source.summary(run_id)
-    query = row_query(request.query_params)
+    query = row_query(request.query_params, sort_of(run))
     address = f"/runs/{quote(run_id, safe='')}"
     context = {
         "section": "runs",
@@ -81,7 +82,7 @@ def run_page(request: Request, run_id: str) -> Response:
         "command": f"sandlot run show {run_id}",
         "run": run,
         "owner": source.owner(run_id),
-        "heading": heading(run),
+        "heading": words.run_title(run),
         "summary": summary,
         "elapsed": words.between(run.started, run.ended),
         "found": source.rows(run_id, query),
@@ -94,6 +95,8 @@ def run_page(request: Request, run_id: str) -> Response:
     }
     if run.kind == "train":
         context["reward_chart"] = curves.rewards_by_step(summary.step_scores, address)
+        context["held_out"] = [one for one in reversed(summary.step_scores) if one.split == "eval"]
+        context["settings"] = settings_of(run.config)
         context["multiples"] = curves.multiples(summary.step_scores, source.metrics(run_id), address)
         return page(request, "train.html.j2", context)
     context["task_chart"] = curves.by_task(summary, address)
@@ -122,7 +125,7 @@ def rollout_page(request: Request, run_id: str, rollout_id: str) -> Response:
         "machine": f"{address}/rollouts/{quote(rollout_id, safe='')}.json",
         "command": f"sandlot run show {run_id} {rollout_id}",
         "run": run,
-        "heading": heading(run),
+        "heading": words.run_title(run),
         "rollout": rollout,
         "group": group,
         "before": before,
@@ -141,16 +144,13 @@ def rollout_page(request: Request, run_id: str, rollout_id: str) -> Response:
     return page(request, "rollout.html.j2", context)
 
 
-def heading(run: Run) -> str:
-    """What a run is called: what was played, and by whom."""
-    played = ", ".join(
-        f"{one.name or one.id}{' ' + one.version if one.version else ''}" for one in run.environments[:3]
-    ) + (f" and {len(run.environments) - 3} more" if len(run.environments) > 3 else "")
-    return f"{played or run.name or run.id}{' × ' + run.model if run.model else ''}"
+def sort_of(run: Run) -> str:
+    """How rows stand when nobody says: of a training run the newest step first."""
+    return "-step" if run.kind == "train" else "order"
 
 
-def row_query(asked: QueryParams) -> RowQuery:
-    """The rows that an address asks for. `Invalid` names the part that cannot be read."""
+def row_query(asked: QueryParams, sort: str = "order") -> RowQuery:
+    """The rows that an address asks for, by `sort` if it does not say. `Invalid` names the part that is wrong."""
     outcome = asked.get("outcome") or ""
     return RowQuery(
         outcomes=tuple(part for part in outcome.split(",") if part),
@@ -161,10 +161,21 @@ def row_query(asked: QueryParams) -> RowQuery:
         step=_whole(asked, "step"),
         split=asked.get("split") or None,
         environment=asked.get("environment") or None,
-        sort=asked.get("sort") or "order",
+        sort=asked.get("sort") or sort,
         cursor=asked.get("cursor") or None,
         limit=_whole(asked, "limit") or 50,
     )
+
+
+def settings_of(config: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
+    """The values of a config that fit a line, by dotted name."""
+    found: list[tuple[str, str]] = []
+    for name, value in config.items():
+        if isinstance(value, Mapping):
+            found += settings_of(value, f"{prefix}{name}.")
+        elif isinstance(value, str | int | float) and len(str(value)) <= 80:
+            found.append((prefix + name, str(value)))
+    return found
 
 
 def _number(asked: QueryParams, name: str) -> float | None:

@@ -14,6 +14,8 @@ class Viewer(msgspec.Struct, frozen=True, kw_only=True):
     """Who is logged in."""
 
     name: str
+    csrf: str = ""
+    """What a form of this session must carry."""
 
 
 class Site(ABC):

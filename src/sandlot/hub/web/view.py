@@ -11,12 +11,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from fastapi import FastAPI, Request
-from starlette.exceptions import HTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
-from sandlot.errors import SandlotError
 from sandlot.hub.runs import FolderRuns, RunSource
-from sandlot.hub.web.app import add_pages, error_page, to_runs
+from sandlot.hub.web.app import add_pages, to_runs
 from sandlot.hub.web.site import Site, Viewer
 
 LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]", "testserver")
@@ -53,6 +51,4 @@ def view_app(root: Path, *, names: Sequence[str] = LOCAL_NAMES) -> FastAPI:
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(names))
     add_pages(app, site)
     app.add_route("/", to_runs)
-    for kind in (SandlotError, HTTPException, Exception):
-        app.add_exception_handler(kind, error_page)
     return app

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, datetime
+from typing import Protocol
+
+from sandlot.records import EnvironmentRef
 
 DASH = "–"
 """What stands where there is no number."""
@@ -137,6 +140,27 @@ def between(start: str | None, end: str | None) -> float | None:
     """Seconds from one moment to another, or None where one is missing."""
     first, last = moment(start), moment(end)
     return None if first is None or last is None else max(0.0, (last - first).total_seconds())
+
+
+class Titled(Protocol):
+    """What a run or its row says of itself."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def model(self) -> str: ...
+    @property
+    def environments(self) -> list[EnvironmentRef]: ...
+
+
+def run_title(run: Titled) -> str:
+    """What a run is called: what was played, and by whom."""
+    played = ", ".join(
+        f"{one.name or one.id}{' ' + one.version if one.version else ''}" for one in run.environments[:3]
+    ) + (f" and {len(run.environments) - 3} more" if len(run.environments) > 3 else "")
+    return f"{played or run.name or run.id}{' × ' + run.model if run.model else ''}"
 
 
 def shade(value: float | None, low: float = 0.0, high: float = 1.0) -> str:

@@ -106,7 +106,7 @@ def _grouped(ordered: Sequence[Bar]) -> list[Bar]:
 def share_bar(parts: Sequence[Part], *, title: str, width: int = 320, height: int = 14) -> str:
     """One bar cut into the parts' shares."""
     total = sum(part.value for part in parts)
-    body = [opening(Frame(width=width, height=height), title, ' preserveAspectRatio="none"')]
+    body = [opening(Frame(width=width, height=height), title, ' class="share" preserveAspectRatio="none"')]
     x = 0.0
     for index, part in enumerate(parts):
         wide = width * part.value / total if total else 0.0

@@ -19,10 +19,12 @@ MOST_ROWS = 1000
 """How many rows the table behind a chart shows; the page's machine form has them all."""
 
 
-def figure(title: str, pictures: Sequence[str], *, table: Table, note: str = "", key: Sequence[str] = ()) -> str:
+def figure(
+    title: str, pictures: Sequence[str], *, table: Table, note: str = "", key: Sequence[tuple[str, int]] = ()
+) -> str:
     """The figure. One picture serves every width; of two, the first is for wide screens and the second for narrow.
 
-    `key` names the series where a narrow picture has no room for direct labels.
+    `key` names the series, each with its colour, where a narrow picture has no room for direct labels.
     """
     caption = escape(title) + (f" <small>{escape(note)}</small>" if note else "")
     if len(pictures) == 1:
@@ -32,10 +34,10 @@ def figure(title: str, pictures: Sequence[str], *, table: Table, note: str = "",
     return f'<figure class="chart"><figcaption>{caption}</figcaption>{drawn}{_behind(table)}</figure>'
 
 
-def _key(names: Sequence[str]) -> str:
+def _key(names: Sequence[tuple[str, int]]) -> str:
     if len(names) < 2:
         return ""
-    items = "".join(f'<span class="c{1 + index % 7}"><i></i>{escape(name)}</span>' for index, name in enumerate(names))
+    items = "".join(f'<span class="c{colour}"><i></i>{escape(name)}</span>' for name, colour in names)
     return f'<div class="key">{items}</div>'
 
 
