@@ -26,6 +26,7 @@ from sandlot.hub.problems import document, plain
 from sandlot.hub.runs.routes import router as runs_router
 from sandlot.hub.services import open_hub
 from sandlot.hub.settings import Settings
+from sandlot.hub.web import add_hub_pages
 
 _log = logging.getLogger("sandlot.hub")
 
@@ -53,6 +54,7 @@ def create_app(settings: Settings | None = None, *, now: Clock = time.time) -> F
     for router in (accounts_router, packages_router, runs_router, index_router):
         app.include_router(router)
     # The pages come last: their paths, /{owner}/{name}, would take in everything above.
+    add_hub_pages(app, hub.run_source)
     return app
 
 

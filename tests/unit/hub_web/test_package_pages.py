@@ -12,25 +12,20 @@ from tests import pages_packages
 from tests.unit.hub.site import START, Site, publish
 
 from sandlot.hub import Settings, create_app
-from sandlot.hub.runs import FolderRuns
-from sandlot.hub.web import add_hub_pages
 
 SCOPES = ["account:read", "package:read", "package:publish", "package:yank", "run:read", "package:admin"]
 PASSWORD = "correct horse battery"
 
 
-def _site(folder: Path, runs: Path) -> Site:
+def _site(folder: Path) -> Site:
     app = create_app(Settings(data_dir=folder), now=lambda: START)
-    if not hasattr(app.state, "site"):
-        source = FolderRuns(runs)
-        add_hub_pages(app, lambda viewer: source)
     return Site(app.state.hub, app, lambda: START)  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")
-def hub(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """A hub with a package in four versions, three more packages, one of them private."""
-    site = _site(tmp_path_factory.mktemp("hub"), root)
+    site = _site(tmp_path_factory.mktemp("hub"))
     site.hub.accounts.create_user("ada", password=PASSWORD)
     ada = site.user("ada", scopes=SCOPES)
     pages_packages.fill(ada)
@@ -46,7 +41,7 @@ def anybody(hub: Site) -> TestClient:
 
 
 def test_an_empty_hub_shows_the_commands_that_fill_it(tmp_path: Path) -> None:
-    site = _site(tmp_path / "hub", tmp_path)
+    site = _site(tmp_path / "hub")
     client = site.anybody()
     text = client.get("/").text
     for command in ("sandlot login --url http://hub.test", "sandlot env init", "sandlot env push"):
