@@ -16,7 +16,7 @@ from sandlot.envs import find
 from sandlot.envs.release import build_release
 from sandlot.errors import Invalid
 
-NAMES = ["reverse_text", "tool_test", "wordle"]
+NAMES = ["one_sentence", "reverse_text", "tool_test", "wordle"]
 
 
 @pytest.mark.parametrize("name", NAMES)
