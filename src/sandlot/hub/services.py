@@ -52,7 +52,7 @@ class Hub:
 
 def open_hub(settings: Settings, *, now: Clock = time.time) -> Hub:
     """Opens a hub: makes its folder if need be and brings its database to the newest schema. An empty one works."""
-    settings.data_dir.mkdir(parents=True, exist_ok=True)
+    settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     db = Database(settings.database())
     db.migrate()
     blobs = FileStore(settings.data_dir / "blobs")

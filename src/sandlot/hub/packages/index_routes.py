@@ -18,22 +18,26 @@ from sandlot.ids import normal_name
 router = APIRouter(include_in_schema=False)
 
 _READ = ["GET", "HEAD"]
-_OFFERS: tuple[tuple[str, Literal["json", "html"]], ...] = (
-    (index.JSON, "json"),
-    ("application/vnd.pypi.simple.latest+json", "json"),
-    (index.HTML, "html"),
-    ("application/vnd.pypi.simple.latest+html", "html"),
-    ("text/html", "html"),
-)
+_BROWSER = "text/html; charset=utf-8"
+_OFFERS = {
+    index.JSON: index.JSON,
+    "application/vnd.pypi.simple.latest+json": index.JSON,
+    index.HTML: index.HTML,
+    "application/vnd.pypi.simple.latest+html": index.HTML,
+    "text/html": _BROWSER,
+    "text/*": _BROWSER,
+    "*/*": _BROWSER,
+}
+"""From what a client may accept to what it gets, the best first."""
 
 
 @router.api_route("/{owner}/simple/", methods=_READ)
 def projects(request: Request, owner: str, *, hub: HubOf, viewer: IndexViewer) -> Response:
     """All of an owner's projects."""
-    form = _negotiate(request)
+    media = _negotiate(request)
     names = hub.index.projects(owner, viewer=viewer)
-    body = index.projects_json(names) if form == "json" else index.projects_html(names)
-    return _page(request, body, form=form)
+    body = index.projects_json(names) if media == index.JSON else index.projects_html(names)
+    return _page(request, body, media=media)
 
 
 @router.api_route("/{owner}/simple", methods=_READ)
@@ -48,10 +52,10 @@ def project_files(request: Request, owner: str, *, project: str, hub: HubOf, vie
     normal = normal_name(project)
     if normal != project:
         return RedirectResponse(f"/{owner}/simple/{normal}/", status_code=301)
-    form = _negotiate(request)
+    media = _negotiate(request)
     found = hub.index.files(owner, normal, viewer=viewer)
-    write = index.files_json if form == "json" else index.files_html
-    return _page(request, write(owner, normal, found=found), form=form)
+    write = index.files_json if media == index.JSON else index.files_html
+    return _page(request, write(owner, normal, found=found), media=media)
 
 
 @router.api_route("/{owner}/simple/{project}", methods=_READ)
@@ -86,22 +90,19 @@ def file(request: Request, background: BackgroundTasks, *, hub: HubOf, viewer: I
     return StreamingResponse(hub.blobs.read(found.sha256, start=start, length=end - start), status, headers)
 
 
-def _negotiate(request: Request) -> Literal["json", "html"]:
-    """The form that the client likes best. A browser, or a client that does not say, gets HTML."""
+def _negotiate(request: Request) -> str:
+    """The media type that the client likes best. A browser, or a client that does not say, gets HTML."""
     wanted = request.query_params.get("format") or request.headers.get("accept") or "*/*"
-    best: tuple[float, int, Literal["json", "html"]] = (0.0, 0, "html")
+    accepted: dict[str, float] = {}
     for part in wanted.split(","):
-        media, _, parameters = part.strip().partition(";")
-        quality = _quality(parameters)
-        for rank, (offer, form) in enumerate(_OFFERS):
-            if media.strip().lower() == offer:
-                best = max(best, (quality, len(_OFFERS) - rank, form))
-        if media.strip() in ("*/*", "text/*"):
-            best = max(best, (quality, 0, "html"))
-    if best[0] <= 0.0:
-        offers = ", ".join(offer for offer, _ in _OFFERS)
-        raise problem("not_acceptable", f"the index has no form {wanted!r}", hint=f"accept one of {offers}")
-    return best[2]
+        name, _, parameters = part.strip().lower().partition(";")
+        accepted[name.strip()] = _quality(parameters)
+    ranked = [(accepted[name], -rank, media) for rank, (name, media) in enumerate(_OFFERS.items()) if name in accepted]
+    quality, _, media = max(ranked, default=(0.0, 0, ""))
+    if quality <= 0.0:
+        hint = f"accept one of {', '.join(_OFFERS)}"
+        raise problem("not_acceptable", f"the index has no form {wanted!r}", hint=hint)
+    return media
 
 
 def _quality(parameters: str) -> float:
@@ -115,10 +116,8 @@ def _quality(parameters: str) -> float:
     return 1.0
 
 
-def _page(request: Request, body: bytes, *, form: Literal["json", "html"]) -> Response:
+def _page(request: Request, body: bytes, *, media: str) -> Response:
     etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
-    asked_plain = "vnd.pypi" not in request.headers.get("accept", "")
-    media = index.JSON if form == "json" else "text/html; charset=utf-8" if asked_plain else index.HTML
     headers = {"ETag": etag, "Vary": "Accept, Authorization", "Cache-Control": "no-cache", "Content-Type": media}
     if etag in _tags(request, "if-none-match"):
         return Response(status_code=304, headers=headers)

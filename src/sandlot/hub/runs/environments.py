@@ -68,7 +68,7 @@ def _package(
             raise _unknown(f"there is no package {owner}/{name}, or you may not see it") from None
     query = sa.select(packages, accounts.c.name.label("owner")).join(accounts, packages.c.owner_id == accounts.c.id)
     query = query.where((packages.c.name == name) & packages.c.owner_id.in_(viewer.readable("package:read")))
-    found = [dict(row) for row in connection.execute(query).mappings()]
+    found = [dict(row) for row in connection.execute(query.order_by(accounts.c.name)).mappings()]
     own = [row for row in found if row["owner_id"] == owner_id] or found
     if len(own) == 1:
         return own[0]
