@@ -11,6 +11,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from sandlot.errors import MissingDependency
+from sandlot.inference.config import ServeConfig
 from sandlot.inference.policy import PolicyModel
 from sandlot.inference.sampler import Sampled, Sampler, TokenSampling
 from sandlot.inference.tokens import ChatTokens, Rendered
@@ -26,16 +27,19 @@ from sandlot.inference.weights import (
 if TYPE_CHECKING:
     from sandlot.inference.loading import default_device, load_module, load_tokenizer
     from sandlot.inference.local import connect_local, end_ids
+    from sandlot.inference.server import PolicyServer, serve
     from sandlot.inference.torch_sampler import TorchSampler
 
 __all__ = [
     "ChatTokens",
     "ListedModel",
     "PolicyModel",
+    "PolicyServer",
     "PublishedModel",
     "Rendered",
     "Sampled",
     "Sampler",
+    "ServeConfig",
     "TokenSampling",
     "TorchSampler",
     "checked_folder",
@@ -47,15 +51,18 @@ __all__ = [
     "load_tokenizer",
     "pull",
     "resolve",
+    "serve",
 ]
 
 _HEAVY = {
+    "PolicyServer": "server",
     "TorchSampler": "torch_sampler",
     "connect_local": "local",
     "default_device": "loading",
     "end_ids": "local",
     "load_module": "loading",
     "load_tokenizer": "loading",
+    "serve": "server",
 }
 
 
