@@ -24,18 +24,31 @@ def load_module(
 ) -> torch.nn.Module:
     """The causal language model in `folder`, in evaluation mode. `Invalid` if transformers cannot make one of it."""
     _untyped_logging.disable_progress_bar()
+    loader: Any = AutoModelForCausalLM
     try:
-        module: torch.nn.Module = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, attn_implementation="sdpa")
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
+        module, found = loader.from_pretrained(
+            folder, dtype=dtype, attn_implementation="sdpa", output_loading_info=True
+        )
+    except Exception as error:
+        # Boundary: files that anyone may have written, read by a library that raises whatever its readers raise.
         raise Invalid(f"{folder} cannot be loaded as a causal language model: {_first_line(error)}") from error
-    return module.to(device or default_device()).eval()
+    # What has no weights would be drawn at random, with no more than a warning.
+    absent = sorted({*found["missing_keys"], *(str(entry[0]) for entry in found["mismatched_keys"])})
+    if absent:
+        more = f" and {len(absent) - 3} more" if len(absent) > 3 else ""
+        raise Invalid(
+            f"{folder} has no fitting weights for {', '.join(absent[:3])}{more}: its config and weights differ"
+        )
+    placed: torch.nn.Module = module.to(device or default_device()).eval()
+    return placed
 
 
 def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
     """The tokenizer in `folder`. `Invalid` if there is none."""
     try:
         tokenizer: Any = AutoTokenizer.from_pretrained(folder)
-    except (OSError, ValueError, KeyError) as error:
+    except Exception as error:
+        # Boundary: as for the weights.
         raise Invalid(f"{folder} has no tokenizer that can be loaded: {_first_line(error)}") from error
     assert isinstance(tokenizer, PreTrainedTokenizerBase)
     return tokenizer
