@@ -36,14 +36,15 @@ def init_command(out: Output, name: str, into: str | None) -> None:
     distribution, module = normal_name(name), module_name(name)
     if not module.isidentifier():
         raise Invalid(f"{name!r} cannot be imported as a module", hint="begin with a letter, such as my-env")
-    parent = Path(into) if into else Path("environments") if Path("environments").is_dir() else Path()
+    home = Path("environments") if Path.cwd().name != "environments" else Path()
+    parent = Path(into) if into else home
     folder = parent / module
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise Conflict(f"{folder} is there already", hint="choose another name, or remove it")
     files = write_template(folder, distribution=distribution, module=module)
     record = {"name": distribution, "module": module, "folder": str(folder), "files": files}
     out.result(record, "\n".join(str(folder / file) for file in files))
-    shown = folder if folder.parts[0] in ("environments", "..") or folder.is_absolute() else f"./{folder}"
+    shown = distribution if parent == Path("environments") else folder if folder.is_absolute() else f"./{folder}"
     out.next(
         f"sandlot eval {shown} -m local:smollm2-135m -n 5 -r 2",
         f"edit {folder / module}.py: the tasks and the reward",

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from sandlot.cli.options import environment_id
 from sandlot.cli.pushing import push_options
 from sandlot.client import read_settings
 from sandlot.errors import Invalid
@@ -85,7 +86,7 @@ def option_table(environments: tuple[str, ...], options: dict[str, Any]) -> dict
     """The options that were given, as a table of `EvalConfig`."""
     sampling = _sampling(options)
     table: dict[str, Any] = {
-        "environments": list(environments) or None,
+        "environments": [environment_id(each) for each in environments] or None,
         "models": list(options["models"]) or None,
         "num_tasks": options["num_tasks"],
         "rollouts_per_task": options["rollouts_per_task"],

@@ -21,6 +21,7 @@ from sandlot.cli.output import Output
 COMMANDS = {
     "env": Entry("sandlot.cli.env", "Make, publish, find and install environments."),
     "eval": Entry("sandlot.cli.eval", "Evaluate a model on an environment."),
+    "rl": Entry("sandlot.cli.rl", "Train a model with reinforcement learning.", extra="train"),
     "view": Entry("sandlot.cli.view", "Read runs and rollouts of this folder in the browser.", extra="hub"),
     "run": Entry("sandlot.cli.run", "List, show and push runs."),
     "model": Entry("sandlot.cli.model", "Fetch and list local models."),

@@ -35,6 +35,12 @@ def package_folder(text: str) -> Path:
     )
 
 
+def environment_id(text: str) -> str:
+    """An environment's id as `envs` takes it: a folder that is named without `./` gets it."""
+    is_plain = not text.startswith((".", "/", "~"))
+    return f"./{text.rstrip('/')}" if is_plain and "/" in text and Path(text).is_dir() else text
+
+
 def hub_reference(text: str) -> PackageRef:
     """`owner/name[@version]`. `Invalid` for a path, or where the owner is missing."""
     if text.startswith((".", "/", "~")) or text.count("/") > 1:

@@ -1,9 +1,11 @@
-"""The figures of an evaluation as text."""
+"""The figures of a run as text."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
+
+from sandlot.records import Run
 
 
 def report(title: str, summary: Mapping[str, Any]) -> str:
@@ -11,6 +13,29 @@ def report(title: str, summary: Mapping[str, Any]) -> str:
     lines = [(name, value) for name, value in _lines(summary) if value]
     width = max(len(name) for name, _ in lines)
     return "\n".join([title, *(f"  {name:<{width}}  {value}" for name, value in lines)])
+
+
+def training_report(run: Run) -> str:
+    """How a training ended, with the held-out rewards before and after it."""
+    lines = [f"{run.name} · {run.model} · {run.status} after {run.summary.get('steps', 0)} steps"]
+    for when in ("before", "after"):
+        words = evaluation_words(run.summary.get(when) or {})
+        if words:
+            lines.append(f"  {when:<7} {words}")
+    return "\n".join(lines)
+
+
+def evaluation_words(metrics: Mapping[str, float]) -> str:
+    """The held-out reward of each environment in a training's figures, with its interval; empty if there is none."""
+    names = [name for name in metrics if name.startswith("eval/") and name.endswith("/reward")]
+    return ", ".join(_evaluated(name.removesuffix("/reward"), metrics) for name in names)
+
+
+def _evaluated(stem: str, metrics: Mapping[str, float]) -> str:
+    words = f"{stem.removeprefix('eval/')} {metrics[f'{stem}/reward']:.3f}"
+    if f"{stem}/low" in metrics and f"{stem}/high" in metrics:
+        words += f" [{metrics[f'{stem}/low']:.3f}, {metrics[f'{stem}/high']:.3f}]"
+    return words
 
 
 def _lines(summary: Mapping[str, Any]) -> Iterable[tuple[str, str]]:

@@ -10,7 +10,7 @@ import msgspec
 
 from sandlot.cli.lazy import command
 from sandlot.cli.output import Output
-from sandlot.cli.report import report
+from sandlot.cli.report import report, training_report
 from sandlot.client import read_settings
 from sandlot.errors import Invalid, NotFound
 from sandlot.evals import summarise
@@ -65,20 +65,22 @@ def run_folder(text: str) -> Path:
 
 
 def _show_figures(out: Output, folder: RunFolder) -> None:
-    run = folder.run
-    rollouts = [each for each in folder.rollouts() if run.kind != "train" or each.split == "eval"]
-    summary = run.summary or msgspec.to_builtins(summarise(rollouts, expected=run.expected))
-    metrics = folder.metrics()
+    run, metrics = folder.run, folder.metrics()
     record = {
         "folder": str(folder.path),
         **msgspec.to_builtins(run),
-        "summary": summary,
         "metrics": [{"step": each.step, **each.values} for each in metrics],
     }
-    title = f"{run.name} · {run.model} · {run.kind}, {run.status}, started {run.started}"
+    if run.kind == "train":
+        text = "\n".join([training_report(run), *_curve(metrics)])
+    else:
+        # A run that was killed has no figures on record; they are in its rollouts all the same.
+        summary = run.summary or msgspec.to_builtins(summarise(folder.rollouts(), expected=run.expected))
+        record["summary"] = summary
+        text = report(f"{run.name} · {run.model} · {run.kind}, {run.status}, started {run.started}", summary)
+    out.result(record, text)
     if run.message:
-        title += f"\n  {run.message}"
-    out.result(record, "\n".join([report(title, summary), *_curve(metrics)]))
+        out.say(run.message)
     out.next(f"sandlot run show {folder.path} --rollouts", f"sandlot run push {folder.path}")
 
 

@@ -5,8 +5,7 @@ from collections.abc import Iterable
 from itertools import count
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from tests.unit.train.games import Game
 
 from sandlot.errors import Invalid
