@@ -42,7 +42,7 @@ class Player:
     ) -> None:
         self.playable = playable
         self.model = model
-        self.sampling = sampling
+        self.sampling = sampling_over(sampling, playable.sampling)
         self.policy = policy
         self.on_attempt = on_attempt
 
@@ -219,6 +219,13 @@ class Player:
                 reward=0.0, rewards=verdict.rewards, metrics=verdict.metrics, failure=verdict.failure, seconds=0.0
             )
         return verdict
+
+
+def sampling_over(asked: Sampling, default: Sampling) -> Sampling:
+    """`asked`, with `default` where it leaves something to the endpoint."""
+    chosen = {name: getattr(asked, name) for name in Sampling.__struct_fields__}
+    unsaid = {name: getattr(default, name) for name, value in chosen.items() if value is None or value == []}
+    return Sampling(**{**chosen, **unsaid, "extra": {**default.extra, **asked.extra}})
 
 
 def _broke(flight: Flight, error: Exception, boundary: str, *, expired: bool) -> None:

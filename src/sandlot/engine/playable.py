@@ -13,7 +13,7 @@ import msgspec
 
 from sandlot.engine.state import State
 from sandlot.models import Completion
-from sandlot.records import Messages, Task, Tool, Verdict
+from sandlot.records import Messages, Sampling, Task, Tool, Verdict
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,6 +32,10 @@ class Playable(ABC):
 
     name: str
     limits: Limits = Limits()
+    sampling: Sampling = Sampling()
+    """How the environment wants to be sampled from, in evaluation and in training, where the run says nothing."""
+    pass_threshold: float = 0.5
+    """The reward from which on a rollout has passed."""
     grouped: bool = False
     """Whether `score` needs all rollouts of a task together."""
     authoritative: bool = False

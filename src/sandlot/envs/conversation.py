@@ -17,9 +17,10 @@ from sandlot.engine import Limits, Playable, State
 from sandlot.envs.calls import maybe_await
 from sandlot.envs.decorators import marked
 from sandlot.envs.response import Response
+from sandlot.envs.sampling import sampling_of
 from sandlot.envs.toolbox import as_tool
 from sandlot.models import Completion
-from sandlot.records import Messages, Task, Tool, Verdict, as_messages
+from sandlot.records import Messages, Sampling, Task, Tool, Verdict, as_messages
 
 if TYPE_CHECKING:
     from sandlot.envs.environment import Environment
@@ -40,6 +41,16 @@ class Conversation(Playable):
     def limits(self) -> Limits:  # type: ignore[override]
         """The rollout's deadline is the environment's `timeout_seconds`."""
         return Limits(play=self.environment.timeout_seconds)
+
+    @property
+    def sampling(self) -> Sampling:  # type: ignore[override]
+        """The environment's `sampling_args`."""
+        return Sampling(**sampling_of(self.environment.sampling_args))
+
+    @property
+    def pass_threshold(self) -> float:  # type: ignore[override]
+        """The environment's own."""
+        return self.environment.pass_threshold
 
     @property
     def grouped(self) -> bool:  # type: ignore[override]

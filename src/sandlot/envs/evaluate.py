@@ -11,20 +11,17 @@ from typing import TYPE_CHECKING, Any
 from sandlot.config import build
 from sandlot.envs.conversation import Conversation
 from sandlot.envs.results import Results
+from sandlot.envs.sampling import sampling_of
 from sandlot.errors import Invalid
 from sandlot.evals import EvalConfig, Summary, folder_of_eval, plan_eval, run_eval, summarise
 from sandlot.models import Model, connect, from_client
-from sandlot.records import EnvironmentRef, Rollout, Sampling
-
-_SAMPLING = frozenset(Sampling.__struct_fields__) - {"extra", "seed"}
+from sandlot.records import EnvironmentRef, Rollout
 
 
 class Evaluable:
     """What can be evaluated with a model."""
 
-    sampling_args: dict[str, Any]
     env_args: dict[str, Any]
-    pass_threshold: float
 
     if TYPE_CHECKING:
 
@@ -98,8 +95,7 @@ class Evaluable:
             "shuffle": shuffle or shuffle_seed is not None,
             "seed": shuffle_seed or 0,
             "split": split,
-            "pass_threshold": self.pass_threshold,
-            "sampling": sampling_of({**self.sampling_args, **(sampling_args or {})}),
+            "sampling": sampling_of(sampling_args or {}),
             "output": Path(results_path or "outputs"),
         }
         config = build(EvalConfig, asked, source="evaluate")
@@ -156,14 +152,3 @@ def model_of(client: Any, model: str | Model | None) -> Model:
     if model is None:
         raise Invalid("no model was given", hint='env.evaluate(model="local:smollm2-135m")')
     return connect(model) if client is None else from_client(client, model)
-
-
-def sampling_of(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Sampling arguments as chat endpoints name them; what has no field of its own goes to the endpoint as it is."""
-    known = {key: value for key, value in arguments.items() if key in _SAMPLING and value is not None}
-    extra = {key: value for key, value in arguments.items() if key not in _SAMPLING and key not in ("n", "extra_body")}
-    if "max_completion_tokens" in extra:
-        known.setdefault("max_tokens", extra.pop("max_completion_tokens"))
-    if isinstance(known.get("stop"), str):
-        known["stop"] = [known["stop"]]
-    return {**known, "extra": {**extra, **(arguments.get("extra_body") or {})}}

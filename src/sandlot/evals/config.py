@@ -68,8 +68,8 @@ class EvalConfig(Config):
     """How often scoring alone is tried again after it failed."""
     on_scoring_error: Literal["none", "zero"] = "none"
     """What a rollout gets whose scoring failed: no reward, which keeps it out of means, or 0."""
-    pass_threshold: float = 0.5
-    """The reward from which on a rollout has passed."""
+    pass_threshold: float | None = None
+    """The reward from which on a rollout has passed; default: what the environment says, 0.5 where it says nothing."""
     retry_failed: bool = True
     """On resume, play again what has no verdict; otherwise only what is missing."""
     output: Path = Path("outputs")

@@ -66,6 +66,8 @@ class EvalPlan:
 
 def plan_eval(config: EvalConfig, *, playable: Playable, model: Model, ref: EnvironmentRef) -> EvalPlan:
     """Chooses the tasks and describes the run. `Invalid` where the environment's tasks cannot be played as asked."""
+    if config.pass_threshold is None:
+        config = config.model_copy(update={"pass_threshold": playable.pass_threshold})
     tasks = choose_tasks(config, playable)
     run = Run(
         id=new_id(),

@@ -130,7 +130,12 @@ class _Ledger:
     def end(self, status: RunStatus, message: str | None = None) -> tuple[Run, Summary]:
         """Puts the end on record, with the figures as they then stand."""
         rollouts: Iterable[Rollout] = self.rollouts if self.folder is None else self.folder.rollouts()
-        summary = summarise(rollouts, expected=self.run.expected, threshold=self.plan.config.pass_threshold)
+        threshold = self.plan.config.pass_threshold
+        summary = summarise(
+            rollouts,
+            expected=self.run.expected,
+            threshold=self.plan.playable.pass_threshold if threshold is None else threshold,
+        )
         ended = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
         figures = msgspec.to_builtins(summary)
         run = msgspec.structs.replace(self.run, status=status, ended=ended, summary=figures, message=message)

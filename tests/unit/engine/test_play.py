@@ -419,3 +419,15 @@ async def test_a_token_limit_ends_a_rollout_as_truncated() -> None:
     (rollout,) = await played(Game(turns=9), AnswerModel(answer), max_tokens=100)
     assert (rollout.stop, rollout.truncated, len(rollout.turns)) == ("max_tokens", True, 3)
     assert rollout.usage.prompt_tokens == 90
+
+
+async def test_the_environments_own_sampling_holds_where_the_run_says_nothing() -> None:
+    class Picky(Game):
+        sampling = Sampling(max_tokens=40, temperature=0.5, stop=["END"], extra={"a": 1, "b": 1})
+
+    model = answers("yes")
+    asked = Sampling(temperature=0.0, extra={"b": 2})
+    rollout = await play(Picky(), requests(1)[0], model=model, sampling=asked)
+    sent = model.samplings[0]
+    assert (sent.max_tokens, sent.temperature, sent.stop, sent.extra) == (40, 0.0, ["END"], {"a": 1, "b": 2})
+    assert rollout.sampling.max_tokens == 40
