@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import csv
 import gzip
 import hashlib
 import io
@@ -58,11 +59,13 @@ def zip_bytes(entries: Mapping[str, bytes]) -> bytes:
 
 
 def with_record(entries: Mapping[str, bytes], dist_info: str) -> dict[str, bytes]:
-    rows = []
+    record = io.StringIO()
+    writer = csv.writer(record, lineterminator="\n")
     for path, content in entries.items():
         digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).decode().rstrip("=")
-        rows.append(f"{path},sha256={digest},{len(content)}")
-    return {**entries, f"{dist_info}/RECORD": ("\n".join(rows) + f"\n{dist_info}/RECORD,,\n").encode()}
+        writer.writerow([path, f"sha256={digest}", len(content)])
+    writer.writerow([f"{dist_info}/RECORD", "", ""])
+    return {**entries, f"{dist_info}/RECORD": record.getvalue().encode()}
 
 
 def wheel_entries(

@@ -22,7 +22,7 @@ from typing import BinaryIO
 from sandlot.hub.problems import problem
 
 _PIECE = 1024 * 1024
-_FREE_RATIO_BYTES = 1024 * 1024
+_FREE_RATIO_BYTES = 16 * 1024 * 1024
 """An archive that unpacks to less is not asked how well it was packed."""
 _MOST_RATIO = 200
 _MOST_METADATA = 4 * 1024 * 1024

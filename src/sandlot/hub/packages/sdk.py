@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
+import re
 import zipfile
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+from packaging.version import Version
 
 from sandlot.errors import NotFound
 from sandlot.hub.blobs import BlobStore
@@ -29,7 +31,8 @@ from sandlot.hub.problems import problem
 
 NAME = "sandlot"
 
-_MADE_BY_INSTALLER = frozenset({"RECORD", "WHEEL", "INSTALLER", "REQUESTED", "direct_url.json", "RECORD.jws"})
+_FROM_BUILD = re.compile(r"(METADATA|entry_points\.txt|licenses/.+)$")
+"""What a build wrote into `.dist-info`; the rest there is the installer's."""
 _WHEEL = b"Wheel-Version: 1.0\nGenerator: sandlot\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
@@ -62,8 +65,8 @@ class Sdk:
 
     def files(self, connection: sa.Connection) -> list[SdkFile]:
         """All of them, the newest last."""
-        rows = connection.execute(sa.select(sdk_files).order_by(sdk_files.c.created_at, sdk_files.c.name))
-        return [SdkFile(**row) for row in rows.mappings()]
+        found = [SdkFile(**row) for row in connection.execute(sa.select(sdk_files)).mappings()]
+        return sorted(found, key=lambda file: (file.created_at, Version(file.version)))
 
     def requirement(self, connection: sa.Connection, owner: str, *, origin: str) -> str:
         """A direct reference to the newest one under an owner; empty if the hub has none."""
@@ -141,7 +144,7 @@ def _metadata_files(distribution: metadata.Distribution, dist_info: str) -> dict
     entries = {}
     for path in distribution.files or []:
         inside = path.as_posix().partition(".dist-info/")[2]
-        if path.parts[0].endswith(".dist-info") and inside and inside not in _MADE_BY_INSTALLER:
+        if path.parts[0].endswith(".dist-info") and _FROM_BUILD.match(inside):
             entries[f"{dist_info}/{inside}"] = Path(str(path.locate())).read_bytes()
     return entries
 
