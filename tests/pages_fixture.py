@@ -290,6 +290,7 @@ def train_events(steps: int = 40, seed: int = 3) -> Iterator[Event]:
             "tokens_per_second": 210 + random_.gauss(0, 9),
             "staleness": 0.0,
             "grad_norm": abs(random_.gauss(0.8, 0.2)),
+            "time/step": 22.0,
             "time/sample": 11 + random_.random(),
             "time/score": 0.4,
             "time/learn": 9 + random_.random(),

@@ -120,3 +120,37 @@ class Browser:
         result = await self.call("Page.captureScreenshot", format="png", **more)
         content = base64.b64decode(result["data"])
         await asyncio.to_thread(path.write_bytes, content)
+
+    async def settled(self, condition: str, seconds: float = 10.0) -> None:
+        """Waits until a JavaScript condition holds on a page that is loaded."""
+        for _ in range(int(seconds / 0.05)):
+            try:
+                if await self.ask(f"document.readyState === 'complete' && ({condition})"):
+                    return
+            except AssertionError:
+                pass  # The page was being replaced while it was asked.
+            await asyncio.sleep(0.05)
+        raise AssertionError(f"{condition} did not come true; at {await self.ask('location.href')}")
+
+    async def place(self, selector: str) -> tuple[float, float, float, float]:
+        """Left, top, width and height of an element that is scrolled into the window first."""
+        box = await self.ask(
+            f"(() => {{ const e = [...document.querySelectorAll({selector!r})].find((e) => e.checkVisibility());"
+            " e.scrollIntoView({block: 'center', behavior: 'instant'}); const b = e.getBoundingClientRect();"
+            " return [b.left, b.top, b.width, b.height]; })()"
+        )
+        return box[0], box[1], box[2], box[3]
+
+    async def click(self, selector: str) -> None:
+        """Clicks the middle of an element."""
+        left, top, width, height = await self.place(selector)
+        where = {"x": left + width / 2, "y": top + height / 2, "button": "left", "clickCount": 1}
+        await self.call("Input.dispatchMouseEvent", type="mousePressed", **where)
+        await self.call("Input.dispatchMouseEvent", type="mouseReleased", **where)
+        await asyncio.sleep(0.1)
+
+    async def hover(self, selector: str, across: float = 0.5, down: float = 0.5) -> None:
+        """Moves the pointer over an element."""
+        left, top, width, height = await self.place(selector)
+        await self.call("Input.dispatchMouseEvent", type="mouseMoved", x=left + width * across, y=top + height * down)
+        await asyncio.sleep(0.1)

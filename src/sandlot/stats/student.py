@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from statistics import NormalDist
 
 _NORMAL_FROM = 1e8
@@ -19,10 +20,11 @@ def t_cdf(t: float, df: float) -> float:
     return 1 - tail if t > 0 else tail
 
 
+@lru_cache(maxsize=4096)
 def t_quantile(p: float, df: float) -> float:
     """The t with P(T ≤ t) = `p`, for 0 < `p` < 1 and `df` > 0. `ValueError` outside of that.
 
-    Bisection: slow beside a series and never wrong, and it is called once for an interval.
+    Bisection: slow beside a series and never wrong. Kept, because thousands of tasks have as many rollouts each.
     """
     if not 0 < p < 1:
         raise ValueError(f"a probability of {p}")

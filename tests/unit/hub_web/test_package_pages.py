@@ -44,7 +44,7 @@ def test_an_empty_hub_shows_the_commands_that_fill_it(tmp_path: Path) -> None:
     site = _site(tmp_path / "hub")
     client = site.anybody()
     text = client.get("/").text
-    for command in ("sandlot login --url http://hub.test", "sandlot env init", "sandlot env push"):
+    for command in ("sandlot login --hub http://hub.test", "sandlot env init", "sandlot env push"):
         assert command in text
     assert "No environments yet" in client.get("/environments").text
     site.hub.close()

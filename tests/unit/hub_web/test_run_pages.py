@@ -164,7 +164,7 @@ def test_each_page_names_its_machine_form_and_its_command(client: TestClient, pa
     link = re.search(r'<link rel="alternate" type="application/json" href="([^"]+)"', text)
     assert link is not None
     assert client.get(link.group(1)).json()
-    assert "In a terminal: <code>sandlot " in text
+    assert "In a terminal: <code>sandlot run " in text
 
 
 @pytest.mark.parametrize("path", ["/runs/nope", f"{RUN}/rollouts/nope", "/runs/nope/rollouts/x", "/no/such/page"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from urllib.parse import quote
 
 from markupsafe import Markup
@@ -20,15 +21,18 @@ SMALL = Frame(width=330, height=150, x_label="step", y=(0.0, 0.0), left=46, bott
 TIMES = "time/"
 """Metrics of this prefix say where a step's seconds went."""
 
-MULTIPLES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
-    ("Mismatch KL", "nats per token", ("mismatch_kl", "kl/mismatch", "mismatch/kl")),
-    ("Entropy", "nats per token", ("entropy", "entropy/mean")),
-    ("Loss", "", ("loss", "loss/mean")),
-    ("Gradient norm", "", ("grad_norm", "gradient_norm", "optim/grad_norm")),
-    ("Tokens per second", "tokens/s", ("tokens_per_second", "throughput/tokens_per_second", "perf/tokens_per_second")),
-    ("Staleness", "policy versions", ("staleness", "staleness/mean")),
+WHOLE_STEP = "time/step"
+"""The sum of the others, so it is no part of them."""
+
+MULTIPLES: tuple[tuple[str, str, str], ...] = (
+    ("Mismatch KL", "nats per token", "mismatch_kl"),
+    ("Entropy", "nats per token", "entropy"),
+    ("Loss", "", "loss"),
+    ("Gradient norm", "", "grad_norm"),
+    ("Tokens per second", "tokens/s", "tokens_per_second"),
+    ("Staleness", "policy versions", "staleness"),
 )
-"""Title, unit, and the names under which a trainer may have written it; those it did not write are not drawn."""
+"""Title, unit and the metric's name; what the trainer did not write is not drawn."""
 
 
 def by_task(summary: RunSummary, address: str) -> Markup:
@@ -36,29 +40,26 @@ def by_task(summary: RunSummary, address: str) -> Markup:
     scores = summary.task_scores
     if len(scores) < 2:
         return Markup("")
-    bars = [
-        Bar(
-            name=one.task_id,
-            value=one.mean,
-            low=one.low,
-            high=one.high,
-            href=f"{address}?task={quote(one.task_id)}#rows",
-        )
-        for one in scores
-    ]
-    grouped = len(bars) > charts.MOST_BARS
-    note = f"{words.counted(len(bars), 'task')}, lowest first" + (
+    grouped = len(scores) > charts.MOST_BARS
+    bars = [Bar(one.task_id, one.mean, one.low, one.high) for one in scores]
+    bars = charts.averaged(bars) if grouped else [replace(bar, href=_task_link(address, bar.name)) for bar in bars]
+    note = f"{words.counted(len(scores), 'task')}, lowest first" + (
         ", neighbours averaged" if grouped else ", 95 % intervals"
     )
     pictures = [
         charts.ranked_bars(bars, frame, title=f"Reward by task, {note}")
         for frame in (Frame(width=760, height=250, bottom=12), Frame(width=360, height=180, bottom=12, left=32))
     ]
-    table = Table(
-        ("Task", "Mean", "Low", "High", "Rollouts"),
-        [(s.task_id, words.reward(s.mean), words.reward(s.low), words.reward(s.high), str(s.n)) for s in scores],
-    )
+    rows = [
+        (one.task_id, words.reward(one.mean), words.reward(one.low), words.reward(one.high), str(one.n))
+        for one in scores[: charts.MOST_ROWS]
+    ]
+    table = Table(("Task", "Mean", "Low", "High", "Rollouts"), rows, total=len(scores))
     return Markup(charts.figure("Reward by task", pictures, table=table, note=note))
+
+
+def _task_link(address: str, task_id: str) -> str:
+    return f"{address}?task={quote(task_id)}#rows"
 
 
 def time_split(summary: RunSummary) -> Markup:
@@ -146,8 +147,8 @@ def multiples(scores: Sequence[StepScore], metrics: Sequence[MetricsEvent], addr
     """The small charts under the reward: what the learner wrote, and what the rollouts themselves say."""
     link = f"{address}?step={{step}}#rows"
     drawn = []
-    for title, unit, names in MULTIPLES:
-        points = _metric(metrics, names)
+    for title, unit, name in MULTIPLES:
+        points = _metric(metrics, name)
         if points:
             drawn.append(_small(title, unit, [Series(title, points)], link))
     for title, unit, value in _FROM_ROLLOUTS:
@@ -176,16 +177,13 @@ def _from_rollouts(scores: Iterable[StepScore], value: Callable[[StepScore], flo
     return [Series(name, points[name]) for name in sorted(points)[:3]]
 
 
-def _metric(metrics: Iterable[MetricsEvent], names: Sequence[str]) -> list[Point]:
-    for name in names:
-        points = [Point(event.step, event.values[name]) for event in metrics if name in event.values]
-        if points:
-            return points
-    return []
+def _metric(metrics: Iterable[MetricsEvent], name: str) -> list[Point]:
+    return [Point(event.step, event.values[name]) for event in metrics if name in event.values]
 
 
 def _times(metrics: Sequence[MetricsEvent]) -> list[Series]:
-    names = sorted({name for event in metrics for name in event.values if name.startswith(TIMES)})
+    found = {name for event in metrics for name in event.values}
+    names = sorted(name for name in found if name.startswith(TIMES) and name != WHOLE_STEP)
     totals = {name: sum(event.values.get(name, 0.0) for event in metrics) for name in names}
     chosen = sorted(sorted(names, key=lambda name: -totals[name])[:7], key=names.index)
     return [

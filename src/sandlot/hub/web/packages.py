@@ -63,7 +63,7 @@ def list_page(request: Request) -> Response:
     context = {
         "section": "environments",
         "machine": "/environments.json" + (f"?{request.url.query}" if request.url.query else ""),
-        "command": "sandlot env list" + (f" --search '{asked['q']}'" if _plain(asked.get("q", "")) else ""),
+        "command": "sandlot env list" + (f" {asked['q']}" if _plain(asked.get("q", "")) else ""),
         "found": found,
         "asked": {name: asked.get(name, "") for name in ("q", "owner", "tag", "sort")},
         "searching": searching,

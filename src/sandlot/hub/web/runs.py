@@ -49,7 +49,7 @@ def runs_machine(request: Request) -> Response:
 def runs_page(request: Request) -> Response:
     """The list of runs."""
     site: Site = request.app.state.site
-    command = f"sandlot view {site.place}" if site.local else "sandlot run list"
+    command = f"sandlot run list {site.place}" if site.local else "sandlot run list --remote"
     context = {"section": "runs", "machine": "/runs.json", "command": command, "kinds": KINDS}
     return page(request, "runs.html.j2", {**context, **_list(request)})
 
@@ -79,7 +79,7 @@ def run_page(request: Request, run_id: str) -> Response:
     context = {
         "section": "runs",
         "machine": f"{address}.json" + (f"?{request.url.query}" if request.url.query else ""),
-        "command": f"sandlot run show {run_id}",
+        "command": _command(request, f"sandlot run show {run_id}"),
         "run": run,
         "owner": source.owner(run_id),
         "heading": words.run_title(run),
@@ -123,7 +123,7 @@ def rollout_page(request: Request, run_id: str, rollout_id: str) -> Response:
     context = {
         "section": "runs",
         "machine": f"{address}/rollouts/{quote(rollout_id, safe='')}.json",
-        "command": f"sandlot run show {run_id} {rollout_id}",
+        "command": _command(request, f"sandlot run show {run_id} --rollout {rollout_id}"),
         "run": run,
         "heading": words.run_title(run),
         "rollout": rollout,
@@ -147,6 +147,12 @@ def rollout_page(request: Request, run_id: str, rollout_id: str) -> Response:
 def sort_of(run: Run) -> str:
     """How rows stand when nobody says: of a training run the newest step first."""
     return "-step" if run.kind == "train" else "order"
+
+
+def _command(request: Request, local: str) -> str:
+    """What shows the same in a terminal: for runs on this machine `local`, else the machine form of the page."""
+    site: Site = request.app.state.site
+    return local if site.local else f"curl -s {str(request.base_url).rstrip('/')}{request.url.path}.json"
 
 
 def row_query(asked: QueryParams, sort: str = "order") -> RowQuery:

@@ -4,13 +4,14 @@ Invariants: axes start at zero unless the caller says otherwise and the title wi
 stands in a figure with a table of its numbers behind it.
 """
 
-from sandlot.hub.web.charts.bars import MOST_BARS, Bar, Lane, Part, ranked_bars, share_bar, waterfall
-from sandlot.hub.web.charts.figure import Table, figure
+from sandlot.hub.web.charts.bars import MOST_BARS, Bar, Lane, Part, averaged, ranked_bars, share_bar, waterfall
+from sandlot.hub.web.charts.figure import MOST_ROWS, Table, figure
 from sandlot.hub.web.charts.frame import Frame, ticks
 from sandlot.hub.web.charts.lines import Point, Series, line_chart, smoothed, stacked_areas
 
 __all__ = [
     "MOST_BARS",
+    "MOST_ROWS",
     "Bar",
     "Frame",
     "Lane",
@@ -18,6 +19,7 @@ __all__ = [
     "Point",
     "Series",
     "Table",
+    "averaged",
     "figure",
     "line_chart",
     "ranked_bars",

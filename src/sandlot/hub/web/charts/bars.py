@@ -57,7 +57,7 @@ def ranked_bars(bars: Sequence[Bar], frame: Frame, *, title: str) -> str:
     if not ordered:
         return ""
     if len(ordered) > MOST_BARS:
-        ordered = _grouped(ordered)
+        ordered = averaged(ordered)
     # Not by the whiskers: the interval of two or three rollouts is so wide that the bars would vanish beside it.
     low, high = span([bar.value for bar in ordered])
     frame = replace(frame, x=(0, len(ordered)), y=(low, max(1.0, high)))
@@ -94,7 +94,8 @@ def _said(bar: Bar) -> str:
     return f"{bar.name}: {words.reward(bar.value)}{interval}"
 
 
-def _grouped(ordered: Sequence[Bar]) -> list[Bar]:
+def averaged(ordered: Sequence[Bar]) -> list[Bar]:
+    """`MOST_BARS` bars, each the mean of as many neighbours."""
     out = []
     for index in range(MOST_BARS):
         start, end = index * len(ordered) // MOST_BARS, (index + 1) * len(ordered) // MOST_BARS

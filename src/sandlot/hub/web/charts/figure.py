@@ -13,6 +13,8 @@ class Table:
 
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
+    total: int | None = None
+    """How many rows there are, where `rows` are only the first of them."""
 
 
 MOST_ROWS = 1000
@@ -52,7 +54,7 @@ def _behind(table: Table) -> str:
         + "</tr>"
         for row in table.rows[:MOST_ROWS]
     )
-    left = len(table.rows) - MOST_ROWS
+    left = (table.total or len(table.rows)) - MOST_ROWS
     more = f"<p>{left:,} more rows are in the page's machine form.</p>" if left > 0 else ""
     return (
         '<details class="behind"><summary>Numbers</summary><div class="scroll" tabindex="0">'
