@@ -137,7 +137,7 @@ class Learner:
                 continue
             if name not in self.parameters:
                 raise Invalid(f"the optimiser's state has a parameter {name!r} that the model has not")
-            self.adamw.state[self.parameters[name]][key] = value.to("cpu" if key == "step" else self.device)
+            self.adamw.state[self.parameters[name]][key] = value.to(self.device)
 
     def _capacity(self, samples: Sequence[Sample]) -> int:
         return max(self.config.row_tokens, max((len(sample) for sample in samples), default=0))

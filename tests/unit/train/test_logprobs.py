@@ -9,7 +9,7 @@ VOCABULARY = CHUNK_BYTES // (4 * 256)
 """256 tokens make a chunk, so 300 make two."""
 
 
-@pytest.mark.parametrize(("temperature", "biased"), [(1.0, False), (0.5, True), (1.7, False)])
+@pytest.mark.parametrize(("temperature", "biased"), [(1.0, False), (0.5, True), (1.7, True)])
 def test_chunks_give_the_values_and_gradients_of_the_plain_softmax(temperature: float, biased: bool) -> None:
     torch.manual_seed(0)
     hidden, weight, bias = torch.randn(300, 8), torch.randn(VOCABULARY, 8), torch.randn(VOCABULARY)
@@ -33,6 +33,16 @@ def test_chunks_give_the_values_and_gradients_of_the_plain_softmax(temperature: 
         assert mine.grad is not None
         assert theirs.grad is not None
         assert float((mine.grad - theirs.grad).norm()) < 3e-5 * float(theirs.grad.norm())
+
+
+def test_a_gradient_from_probabilities_that_were_kept_is_that_from_probabilities_made_again() -> None:
+    torch.manual_seed(0)
+    hidden, weight = torch.randn(9, 8, requires_grad=True), torch.randn(50, 8, requires_grad=True)
+    scores = selective_logprobs(hidden, weight, targets_N=torch.arange(9), temperature=0.6)
+    # The first pass uses up what was kept, so the second has to make it again.
+    kept, again = [torch.autograd.grad(scores.logprobs_N.sum(), (hidden, weight), retain_graph=True) for _ in range(2)]
+    for one, other in zip(kept, again, strict=True):
+        assert torch.allclose(one, other, atol=1e-6)
 
 
 def test_no_token_gives_no_entry_and_a_gradient_of_zero() -> None:
