@@ -17,8 +17,8 @@ faulted in anew, which costs as much as the softmax itself (measured on two core
 
 
 KEPT_BYTES = 256 * 2**20
-"""Probabilities up to this size are kept for the gradient; beyond, they are computed again. Keeping them saves a twelfth
-of an update of a model of 135 million weights."""
+"""Probabilities up to this size are kept for the gradient; beyond, they are computed again. Keeping them saves a
+twelfth of an update of a model of 135 million weights."""
 
 
 class TokenScores(NamedTuple):
