@@ -27,6 +27,7 @@ from sandlot.inference.weights import (
 if TYPE_CHECKING:
     from sandlot.inference.loading import default_device, load_module, load_tokenizer
     from sandlot.inference.local import connect_local, end_ids
+    from sandlot.inference.products import product, use_fast_products
     from sandlot.inference.server import PolicyServer, serve
     from sandlot.inference.torch_sampler import TorchSampler
 
@@ -49,9 +50,11 @@ __all__ = [
     "list_models",
     "load_module",
     "load_tokenizer",
+    "product",
     "pull",
     "resolve",
     "serve",
+    "use_fast_products",
 ]
 
 _HEAVY = {
@@ -62,7 +65,9 @@ _HEAVY = {
     "end_ids": "local",
     "load_module": "loading",
     "load_tokenizer": "loading",
+    "product": "products",
     "serve": "server",
+    "use_fast_products": "products",
 }
 
 

@@ -10,6 +10,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenize
 from transformers.utils import logging as transformers_logging
 
 from sandlot.errors import Invalid
+from sandlot.inference.products import use_fast_products
 
 _untyped_logging: Any = transformers_logging
 
@@ -40,7 +41,7 @@ def load_module(
             f"{folder} has no fitting weights for {', '.join(absent[:3])}{more}: its config and weights differ"
         )
     placed: torch.nn.Module = module.to(device or default_device()).eval()
-    return placed
+    return use_fast_products(placed)
 
 
 def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
