@@ -31,6 +31,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "client": {"errors", "config", "ids", "records", "store", "api"},
     "cli": _ABOVE | {"api", "client", "hub", "inference", "train", "facade"},
     "facade": {"records", "models", "envs", "evals"},
+    "__main__": {"cli"},
 }
 """The rows of the units that stand. `ids` may raise `errors`; the facade stands for the package's own `__init__`."""
 
@@ -38,7 +39,7 @@ _VERSION = "sandlot.__version__"
 
 
 def test_every_unit_has_a_row_and_every_row_a_unit() -> None:
-    units = {unit_of(path) for path in modules()} - {"__main__"}
+    units = {unit_of(path) for path in modules()}
     assert units == set(MAY_IMPORT)
 
 
@@ -58,6 +59,6 @@ def test_a_unit_imports_only_what_its_row_names_and_only_the_unit_itself() -> No
             place = f"{path.relative_to(SOURCE)}:{line}"
             if target not in MAY_IMPORT[unit]:
                 wrong.append(f"{place} imports {name}, but {unit} may not import {target}")
-            elif name.count(".") > 1:
+            elif name.count(".") > 1 and unit != "__main__":
                 wrong.append(f"{place} imports {name}; import the unit {target}, not its insides")
     assert not wrong, "\n".join(wrong)

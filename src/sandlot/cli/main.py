@@ -22,6 +22,7 @@ COMMANDS = {
     "env": Entry("sandlot.cli.env", "Make, publish, find and install environments."),
     "eval": Entry("sandlot.cli.eval", "Evaluate a model on an environment."),
     "rl": Entry("sandlot.cli.rl", "Train a model with reinforcement learning.", extra="train"),
+    "serve": Entry("sandlot.cli.serve", "Serve a local model with an OpenAI-compatible API.", extra="train"),
     "view": Entry("sandlot.cli.view", "Read runs and rollouts of this folder in the browser.", extra="hub"),
     "run": Entry("sandlot.cli.run", "List, show and push runs."),
     "model": Entry("sandlot.cli.model", "Fetch and list local models."),

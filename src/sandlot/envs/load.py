@@ -176,7 +176,10 @@ def _installed(env_id: str, reference: PackageRef) -> Found | None:
 
 
 def _origin(distribution: importlib.metadata.Distribution) -> tuple[str | None, str | None, Path | None]:
-    """Owner and archive digest from the PEP 610 record, and the folder of an editable install."""
+    """Owner and digest from the PEP 610 record, and the folder of an editable install.
+
+    `sandlot env install` adds the release's own digest to the record; plain pip and uv leave the archive's.
+    """
     text = distribution.read_text("direct_url.json")
     if not text:
         return None, None, None
@@ -184,6 +187,9 @@ def _origin(distribution: importlib.metadata.Distribution) -> tuple[str | None, 
     url = urlsplit(record.get("url", ""))
     if url.scheme == "file":
         return None, None, Path(url.path)
+    release = record.get("sandlot")
+    if release:
+        return release.get("owner"), release.get("digest"), None
     hashes = record.get("archive_info", {}).get("hashes", {})
     sha256 = hashes.get("sha256") or record.get("archive_info", {}).get("hash", "").removeprefix("sha256=")
     parts = url.path.strip("/").split("/")
