@@ -75,6 +75,8 @@ class ContinuousBatch:
         """One for each row of the cache."""
         self._clock = 0
         self._cache_keyword = _cache_keyword(module)
+        # Padding stands behind the sequence, where a model with learned positions may have none.
+        self._last_position = (getattr(_config(module).get_text_config(), "max_position_embeddings", 0) or 1 << 30) - 1
 
     def step(self) -> list[Call]:
         """Admits what waits and fits, draws one token for every sequence in flight, returns those that ended."""
@@ -329,7 +331,7 @@ class ContinuousBatch:
             answer = self.module(
                 input_ids=torch.tensor(tokens_RT, device=self._device),
                 attention_mask=mask_R1TS,
-                position_ids=positions_RT,
+                position_ids=positions_RT.clamp(max=self._last_position),
                 use_cache=True,
                 logits_to_keep=keep,
                 **{self._cache_keyword: cache},

@@ -92,6 +92,41 @@ async def test_a_group_that_shares_its_prompt_draws_differently_from_one_exact_d
     assert_same_numbers(reference(module, [prompt] * 24, completions), completions)
 
 
+def watched(module: torch.nn.Module) -> list[tuple[int, int]]:
+    """The shapes, rows and columns, that the module is given from now on."""
+    shapes: list[tuple[int, int]] = []
+    module.register_forward_pre_hook(
+        lambda _, __, given: shapes.append(tuple(given["input_ids"].shape)), with_kwargs=True
+    )
+    return shapes
+
+
+async def test_a_prompt_that_a_group_shares_is_computed_once(module: torch.nn.Module) -> None:
+    shapes = watched(module)
+    sampler = TorchSampler(module, max_rows=32)
+    prompts = [list(range(10, 40)), list(range(20, 45))]
+    await asyncio.gather(
+        *(sampler.generate(prompts[seed % 2], TokenSampling(max_tokens=3, seed=seed)) for seed in range(16))
+    )
+    await sampler.close()
+    assert shapes == [(2, 30), (16, 1), (16, 1)]
+
+
+async def test_the_next_turn_of_a_conversation_computes_only_what_is_new(module: torch.nn.Module) -> None:
+    sampler = TorchSampler(module, max_rows=8)
+    prompt = list(range(10, 40))
+    first = await sampler.generate(prompt, TokenSampling(max_tokens=10, seed=0))
+    shapes = watched(module)
+    more = [50, 51, 52]
+    await sampler.generate([*prompt, *first.tokens, *more], TokenSampling(max_tokens=1, seed=0))
+    await sampler.generate([*prompt, *more], TokenSampling(max_tokens=1, seed=0))
+    await sampler.apply(1)
+    await sampler.generate([*prompt, *more], TokenSampling(max_tokens=1, seed=0))
+    await sampler.close()
+    # The last token that was drawn had not been read yet; after new weights everything is read again.
+    assert shapes == [(1, 4), (1, 3), (1, 33)]
+
+
 async def test_draws_follow_the_distribution(module: torch.nn.Module) -> None:
     sampler = TorchSampler(module, max_rows=64)
     prompt, count = [10, 11, 12], 3000
@@ -331,6 +366,47 @@ async def test_a_prompt_that_the_vocabulary_does_not_have_is_refused_and_harms_n
         await sampler.generate(prompt, TokenSampling(max_tokens=5))
     assert len((await good).tokens) == 20
     await sampler.close()
+
+
+def other_families() -> dict[str, torch.nn.Module]:
+    from transformers import (
+        GPT2Config,
+        GPT2LMHeadModel,
+        GPTNeoXConfig,
+        GPTNeoXForCausalLM,
+        Qwen2Config,
+        Qwen2ForCausalLM,
+        Qwen3Config,
+        Qwen3ForCausalLM,
+    )
+
+    size = {"vocab_size": 101, "initializer_range": 0.15, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
+    rows = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
+    few = {"num_key_value_heads": 2, "max_position_embeddings": 128}
+    torch.manual_seed(0)
+    return {
+        "qwen2": Qwen2ForCausalLM(Qwen2Config(**size, **rows, **few)),
+        "qwen3": Qwen3ForCausalLM(Qwen3Config(**size, **rows, **few, head_dim=16)),
+        "gpt_neox": GPTNeoXForCausalLM(GPTNeoXConfig(**size, **rows, max_position_embeddings=128)),
+        "gpt2, with learned positions": GPT2LMHeadModel(
+            GPT2Config(**size, n_embd=32, n_layer=2, n_head=4, n_positions=128)
+        ),
+    }
+
+
+@pytest.mark.parametrize("family", ["qwen2", "qwen3", "gpt_neox", "gpt2, with learned positions"])
+async def test_models_of_other_families_are_sampled_as_exactly(family: str) -> None:
+    module = other_families()[family].eval()
+    sampler = TorchSampler(module, max_rows=8)
+    prompts = [[*prompt, *range(5, 5 + 3 * index)] for index, prompt in enumerate(prompts_of_many_lengths(12, seed=6))]
+    completions = await asyncio.gather(
+        *(
+            sampler.generate(prompt, TokenSampling(max_tokens=128, seed=index, stop_ids=(END,)))
+            for index, prompt in enumerate(prompts)
+        )
+    )
+    await sampler.close()
+    assert_same_numbers(reference(module, prompts, completions), completions)
 
 
 def test_a_model_whose_layers_do_not_attend_to_everything_is_refused_by_name() -> None:
