@@ -152,7 +152,7 @@ def missing_line(shown: list[str], output: str) -> str | None:
         wanted = " ".join(line.split())
         if wanted in ("", "…"):
             continue
-        pattern = re.compile(".*".join(re.escape(part) for part in wanted.split("…")))
+        pattern = re.compile(".*".join(re.escape(part) for part in re.split(r" ?… ?", wanted)))
         found = next((index for index, each in enumerate(remaining) if pattern.fullmatch(each)), None)
         if found is None:
             return line

@@ -25,6 +25,8 @@ from sandlot.testing import MockServer
 
 MODEL = "smollm2-135m"
 HUB_PORT = 7350
+PORTS = {"sandlot view": 7351, "sandlot serve": 8000}
+"""Servers that a page starts at their default port. They are given a free one, and pages still read the default."""
 ROOT = Path(__file__).parents[2]
 _SECONDS = 180
 _READY_SECONDS = 60
@@ -47,6 +49,7 @@ class Playground:
         self._exports.write_text("", encoding="utf-8")
         self.python = make_environment(folder / "venv")
         self.hub_port = free_port()
+        self._ports = {self.hub_port: HUB_PORT}
         self.environ = self._environ()
         self._background: list[subprocess.Popen[bytes]] = []
         self._interpreter: subprocess.Popen[str] | None = None
@@ -93,6 +96,8 @@ class Playground:
         return output
 
     def _shell(self, text: str, exit_code: int, place: str) -> str:
+        for port, default in self._ports.items():
+            text = text.replace(f":{default}", f":{port}")
         script = (
             f'cd "$(cat {self._here})"; . {self._exports}\n{text}\n'
             f"__code=$?; pwd > {self._here}; export -p > {self._exports}; exit $__code"
@@ -112,6 +117,11 @@ class Playground:
 
     def _start(self, text: str, place: str) -> str:
         """Starts a server and waits until it tells its address."""
+        for name, default in PORTS.items():
+            if text.startswith(name):
+                port = free_port()
+                self._ports[port] = default
+                text = f"{text} --port {port}"
         log = self._logs / f"{len(self._background)}.txt"
         with log.open("wb") as file:
             process = subprocess.Popen(
@@ -153,7 +163,10 @@ class Playground:
         return Path(self._here.read_text(encoding="utf-8").strip())
 
     def _plain(self, output: str) -> str:
-        return _COLOURS.sub("", output).replace(f":{self.hub_port}", f":{HUB_PORT}")
+        output = _COLOURS.sub("", output)
+        for port, default in self._ports.items():
+            output = output.replace(f":{port}", f":{default}")
+        return output
 
     def _environ(self) -> dict[str, str]:
         kept = {name: os.environ[name] for name in ("LANG", "LC_ALL", "TMPDIR") if name in os.environ}

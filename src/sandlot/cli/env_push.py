@@ -27,7 +27,10 @@ _SHOWN_FILES = 20
     help="Of a new package [default: private]. For one that exists it has to agree.",
 )
 @click.option(
-    "--isolation/--no-isolation", default=True, help="Build with a fresh or with the installed build backend."
+    "--isolation/--no-isolation",
+    default=True,
+    envvar="SANDLOT_BUILD_ISOLATION",
+    help="Build with a fresh or with the installed build backend.",
 )
 @click.option("--strict", is_flag=True, help="Stop if the environment cannot be loaded to describe it.")
 @click.option(
