@@ -169,6 +169,8 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Half of the 95 % interval, clustered by task."""
     pass_at: dict[str, tuple[float, float | None]] = {}
     """By k: the estimate, and half of its 95 % interval."""
+    pass_threshold: float = 0.5
+    """The reward from which a rollout passes."""
     by_environment: dict[str, tuple[float, float | None, int]] = {}
     """By environment: mean reward, half of its interval, scored rollouts. Only where there are several."""
     scores: dict[str, float] = {}

@@ -9,8 +9,11 @@ from sandlot.hub.runs.source import OUTCOMES, RolloutRow, RunSummary, StepScore,
 from sandlot.records import Run
 from sandlot.stats import Interval, mean, mean_interval, pass_at_k, percentiles
 
-PASSED = 0.999
-"""A rollout passes from this reward on: full marks, but for the rounding of a weighted sum."""
+PASSED = 0.5
+"""The reward from which a rollout passes where the run's config does not say."""
+
+ROUNDING = 1e-9
+"""So much may be missing: a weighted sum that should be 1 is sometimes just below."""
 
 
 def summarise_rows(rows: Sequence[RolloutRow], run: Run) -> RunSummary:
@@ -20,6 +23,7 @@ def summarise_rows(rows: Sequence[RolloutRow], run: Run) -> RunSummary:
     rewards = [_rewards(group) for group in tasks.values()]
     overall = mean_interval(rewards)
     counts = Counter(row.status for row in rows)
+    threshold = pass_threshold(run)
     return RunSummary(
         rollouts=len(rows),
         expected=run.expected,
@@ -27,7 +31,8 @@ def summarise_rows(rows: Sequence[RolloutRow], run: Run) -> RunSummary:
         counts={status: counts[status] for status in OUTCOMES if counts[status]},
         reward=overall.mean if overall else None,
         half_width=half_width(overall),
-        pass_at=_pass_at(rewards),
+        pass_at=_pass_at(rewards, threshold),
+        pass_threshold=threshold,
         by_environment=_by_environment(counted),
         scores=_mean_scores(counted),
         task_scores=_task_scores(tasks),
@@ -37,6 +42,12 @@ def summarise_rows(rows: Sequence[RolloutRow], run: Run) -> RunSummary:
         cost=_sum(row.cost for row in rows),
         step_scores=step_scores(rows) if any(row.step is not None for row in rows) else [],
     )
+
+
+def pass_threshold(run: Run) -> float:
+    """The reward from which a rollout of `run` passes."""
+    given = run.config.get("pass_threshold")
+    return float(given) if isinstance(given, int | float) and not isinstance(given, bool) else PASSED
 
 
 def half_width(interval: Interval | None) -> float | None:
@@ -106,14 +117,14 @@ def _task_scores(tasks: dict[tuple[str, str], list[RolloutRow]]) -> list[TaskSco
     return sorted(scores, key=lambda score: (score.mean, score.task_id))
 
 
-def _pass_at(rewards: Sequence[Sequence[float]]) -> dict[str, tuple[float, float | None]]:
+def _pass_at(rewards: Sequence[Sequence[float]], threshold: float) -> dict[str, tuple[float, float | None]]:
     """pass@k for the powers of two up to the most tries that most tasks have, and for that number itself."""
     most = max((len(group) for group in rewards), default=0)
     found: dict[str, tuple[float, float | None]] = {}
     for k in sorted({k for k in (1, 2, 4, 8, 16, 32, 64) if k < most} | {most}):
         if k < 1:
             continue
-        chances = [pass_at_k(len(group), sum(value >= PASSED for value in group), k) for group in rewards]
+        chances = [pass_at_k(len(group), sum(value >= threshold - ROUNDING for value in group), k) for group in rewards]
         known = [[chance] for chance in chances if chance is not None]
         interval = mean_interval(known)
         if interval is not None and len(known) * 2 > len(rewards):

@@ -12,9 +12,10 @@ from markupsafe import Markup
 from sandlot.hub.runs import RunSummary, StepScore
 from sandlot.hub.web import charts, words
 from sandlot.hub.web.charts import Bar, Frame, Lane, Part, Point, Series, Table
+from sandlot.hub.web.comparison import TaskPair
 from sandlot.records import MetricsEvent, Rollout
 
-WIDE = Frame(width=860, height=300, x_label="step", y=(0.0, 1.0))
+WIDE = Frame(width=860, height=340, x_label="step", y=(0.0, 1.0))
 NARROW = Frame(width=360, height=220, x_label="step", y=(0.0, 1.0), left=32)
 SMALL = Frame(width=330, height=150, x_label="step", y=(0.0, 0.0), left=46, bottom=34)
 
@@ -56,6 +57,23 @@ def by_task(summary: RunSummary, address: str) -> Markup:
     ]
     table = Table(("Task", "Mean", "Low", "High", "Rollouts"), rows, total=len(scores))
     return Markup(charts.figure("Reward by task", pictures, table=table, note=note))
+
+
+def differences(tasks: Sequence[TaskPair]) -> Markup:
+    """How much better the second run is on each task, greatest loss first."""
+    if len(tasks) < 2:
+        return Markup("")
+    bars = [Bar(one.task_id, one.difference) for one in tasks]
+    if len(bars) > charts.MOST_BARS:
+        bars = charts.averaged(bars)
+    pictures = [
+        charts.ranked_bars(bars, replace(frame, y=(0.0, 0.0)), title="Difference by task", colours=(-1.0, 1.0))
+        for frame in (Frame(width=1200, height=200, bottom=12), Frame(width=360, height=160, bottom=12, left=38))
+    ]
+    rows = [(one.task_id, words.reward(one.difference)) for one in tasks[: charts.MOST_ROWS]]
+    table = Table(("Task", "B − A"), rows, total=len(tasks))
+    note = f"{words.counted(len(tasks), 'task')}, greatest loss first"
+    return Markup(charts.figure("B − A by task", pictures, table=table, note=note))
 
 
 def _task_link(address: str, task_id: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
+import msgspec
 from fastapi import APIRouter, Request
 from starlette.datastructures import QueryParams
 from starlette.responses import Response
@@ -18,10 +19,14 @@ from sandlot.hub.web.render import machine, page
 from sandlot.hub.web.site import Site
 from sandlot.hub.web.tokens import BANDS, tokens_of
 from sandlot.records import Run
+from sandlot.stats import mean
 
 router = APIRouter(include_in_schema=False)
 
 KINDS = ("eval", "train", "check")
+
+BY_TASK = 400
+"""How many rollouts a page shows where they are grouped by task."""
 
 
 def _source(request: Request) -> RunSource:
@@ -74,7 +79,11 @@ def run_page(request: Request, run_id: str) -> Response:
     """A run. What an evaluation and a training show above the rows differs; the rows are the same."""
     source = _source(request)
     run, summary = source.run(run_id), source.summary(run_id)
+    by_task = request.query_params.get("by") == "task"
     query = row_query(request.query_params, sort_of(run))
+    if by_task:
+        query = msgspec.structs.replace(query, sort="-step" if run.kind == "train" else "task", limit=BY_TASK)
+    found = source.rows(run_id, query)
     address = f"/runs/{quote(run_id, safe='')}"
     context = {
         "section": "runs",
@@ -85,7 +94,8 @@ def run_page(request: Request, run_id: str) -> Response:
         "heading": words.run_title(run),
         "summary": summary,
         "elapsed": words.between(run.started, run.ended),
-        "found": source.rows(run_id, query),
+        "found": found,
+        "groups": groups_of(found.items) if by_task else None,
         "row_query": query,
         "filtered": _filtered(query),
         "outcomes": OUTCOMES,
@@ -147,6 +157,41 @@ def rollout_page(request: Request, run_id: str, rollout_id: str) -> Response:
 def sort_of(run: Run) -> str:
     """How rows stand when nobody says: of a training run the newest step first."""
     return "-step" if run.kind == "train" else "order"
+
+
+class Group(msgspec.Struct, frozen=True, kw_only=True):
+    """The rollouts of one task, split and step that stand together on a page of rows."""
+
+    task_id: str
+    rows: list[RolloutRow]
+
+    @property
+    def mean(self) -> float | None:
+        """Over those with a reward."""
+        return mean([row.reward for row in self.rows if row.reward is not None])
+
+    @property
+    def turns(self) -> float | None:
+        """The mean."""
+        return mean([float(row.turns) for row in self.rows])
+
+    @property
+    def tokens(self) -> float | None:
+        """The mean over those that say."""
+        return mean([float(row.tokens) for row in self.rows if row.tokens is not None])
+
+    @property
+    def seconds(self) -> float | None:
+        """The mean."""
+        return mean([row.seconds for row in self.rows])
+
+
+def groups_of(rows: list[RolloutRow]) -> list[Group]:
+    """Rows that belong together, in the order in which their first ones came."""
+    groups: dict[tuple[str, str, str, int | None], list[RolloutRow]] = {}
+    for row in rows:
+        groups.setdefault((row.environment, row.task_id, row.split, row.step), []).append(row)
+    return [Group(task_id=key[1], rows=some) for key, some in groups.items()]
 
 
 def _command(request: Request, local: str) -> str:

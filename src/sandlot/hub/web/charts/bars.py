@@ -48,8 +48,8 @@ class Lane:
 MOST_BARS = 160
 
 
-def ranked_bars(bars: Sequence[Bar], frame: Frame, *, title: str) -> str:
-    """Values from lowest to highest, coloured by value as rewards are everywhere, whiskers for their intervals.
+def ranked_bars(bars: Sequence[Bar], frame: Frame, *, title: str, colours: tuple[float, float] = (0.0, 1.0)) -> str:
+    """Values from lowest to highest, whiskers for their intervals. `colours` are the values of both ends of the shades.
 
     More than 160 are drawn as the means of equal groups of neighbours, without whiskers.
     """
@@ -60,11 +60,11 @@ def ranked_bars(bars: Sequence[Bar], frame: Frame, *, title: str) -> str:
         ordered = averaged(ordered)
     # Not by the whiskers: the interval of two or three rollouts is so wide that the bars would vanish beside it.
     low, high = span([bar.value for bar in ordered])
-    frame = replace(frame, x=(0, len(ordered)), y=(low, max(1.0, high)))
+    frame = replace(frame, x=(0, len(ordered)), y=(min(low, frame.y[0]), max(high, frame.y[1])))
     body = [opening(frame, title), y_axis(frame)]
     width = (frame.width - frame.left - frame.right) / len(ordered)
     for index, bar in enumerate(ordered):
-        drawn = _bar(bar, frame, left=frame.at_x(index), width=width) + (
+        drawn = _bar(bar, frame, shade=words.shade(bar.value, *colours), left=frame.at_x(index), width=width) + (
             f'<rect class="hit" x="{pixel(frame.at_x(index))}" y="{frame.top}" width="{pixel(width)}"'
             f' height="{pixel(frame.floor - frame.top)}"><title>{escape(_said(bar))}</title></rect>'
         )
@@ -72,7 +72,7 @@ def ranked_bars(bars: Sequence[Bar], frame: Frame, *, title: str) -> str:
     return "".join(body) + "</svg>"
 
 
-def _bar(bar: Bar, frame: Frame, *, left: float, width: float) -> str:
+def _bar(bar: Bar, frame: Frame, *, shade: str, left: float, width: float) -> str:
     """The bar and its whisker. A value of zero is still a thin line, so that it can be told from a gap."""
     gap = 2 if width > 6 else (0.5 if width > 2 else 0)
     wide = max(0.5, min(width - gap, 40))
@@ -80,8 +80,7 @@ def _bar(bar: Bar, frame: Frame, *, left: float, width: float) -> str:
     top, height = (min(y, zero), abs(zero - y)) if abs(zero - y) >= 1.5 else (zero - 1.5, 1.5)
     x = left + gap / 2
     drawn = (
-        f'<rect class="bar {words.shade(bar.value)}" x="{pixel(x)}" y="{pixel(top)}" width="{pixel(wide)}"'
-        f' height="{pixel(height)}"/>'
+        f'<rect class="bar {shade}" x="{pixel(x)}" y="{pixel(top)}" width="{pixel(wide)}" height="{pixel(height)}"/>'
     )
     if bar.low is None or bar.high is None or width < 4:
         return drawn

@@ -37,6 +37,14 @@ function follow(selector) {
   if (link) link.click();
 }
 
+// Chooses the current run; the second one that is chosen opens the comparison. On a run's own page: with another.
+function compare() {
+  const box = document.querySelector(".is-current [data-pick]");
+  if (!box) return follow("a[href^='/compare?']");
+  box.checked = !box.checked;
+  if (document.querySelectorAll("[data-pick]:checked").length === 2) box.form.submit();
+}
+
 function turn(by) {
   const all = [...document.querySelectorAll("[data-turn]")];
   if (!all.length) return;
@@ -54,6 +62,7 @@ document.addEventListener("keydown", (event) => {
     j: () => step(1),
     k: () => step(-1),
     o: () => opened(document.querySelector(".is-current"))?.click(),
+    c: compare,
     n: () => turn(1),
     p: () => turn(-1),
     t: () => follow("[data-view]:not([aria-current])"),
