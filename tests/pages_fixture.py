@@ -36,6 +36,7 @@ from sandlot.store import RunFolder
 START = 1_763_000_000.0
 EVAL_ID = "01kexamp1eeva1run0000000aa"
 TRAIN_ID = "01kexamp1etra1nrun000000bb"
+UNFINISHED_ID = "01kexamp1estillrunning0000"
 WORDS = """the of a river stone quiet engine market lantern seven orange walks under winter signal""".split()  # noqa: SIM905
 SEARCH = Tool(
     name="search_catalogue",
@@ -312,7 +313,7 @@ def write_all(root: Path) -> None:
     """Both runs, and one that is still going."""
     write(root / "evals" / "catalogue--smollm2-135m--000000aa", eval_run(), eval_events())
     write(root / "trains" / "sentence--smollm2-135m--000000bb", train_run(), train_events())
-    going = eval_run(status="running", expected=800, id="01kexamp1estillrunning0000")
+    going = eval_run(status="running", expected=800, id=UNFINISHED_ID)
     write(root / "evals" / "catalogue--smollm2-135m--unfinished", going, eval_events(12, 4, seed=2))
 
 

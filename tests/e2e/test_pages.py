@@ -13,7 +13,7 @@ import pytest
 import uvicorn
 from tests import pages_fixture
 from tests.e2e.browser import CHROMIUM, Browser
-from tests.pages_fixture import EVAL_ID, TRAIN_ID
+from tests.pages_fixture import EVAL_ID, TRAIN_ID, UNFINISHED_ID
 
 from sandlot.hub.web import view_app
 from sandlot.records import RolloutEvent
@@ -29,6 +29,9 @@ PAGES = {
     "train": f"/runs/{TRAIN_ID}",
     "rollout": ROLLOUT,
     "tokens": f"{ROLLOUT}?view=tokens",
+    "by task": f"{RUN}?by=task",
+    "choose": f"/compare?run={EVAL_ID}",
+    "compare": f"/compare?run={EVAL_ID}&run={UNFINISHED_ID}",
     "nothing": "/runs/nope",
 }
 
@@ -134,6 +137,15 @@ async def test_rows_and_rollouts_are_walked_by_keys(address: str, browser: Brows
     await browser.settled(f"location.pathname === '{shown[1]}' && location.search === '?view=tokens'")
     await browser.press("u")
     await browser.settled(f"location.pathname === '{RUN}'")
+
+
+async def test_two_runs_are_chosen_by_key_and_compared(address: str, browser: Browser) -> None:
+    await browser.view(1440)
+    await browser.open(f"{address}/runs?kind=eval")
+    for key in ("j", "c", "j", "c"):
+        await browser.press(key)
+    await browser.settled("location.pathname === '/compare'")
+    assert "B is better on" in await browser.ask("document.body.innerText")
 
 
 async def test_a_question_mark_lists_the_keys_and_a_slash_goes_to_the_filter(address: str, browser: Browser) -> None:
