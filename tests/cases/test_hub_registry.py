@@ -17,7 +17,7 @@ JSON = {"accept": "application/vnd.pypi.simple.v1+json"}
 
 @pytest.fixture
 def hub(tmp_path: Path) -> Iterator[Site]:
-    with site(tmp_path) as opened:
+    with site(tmp_path / "hub") as opened:
         yield opened
 
 

@@ -36,8 +36,8 @@ class Shop:
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
-    folder = tmp_path_factory.mktemp("hub")
-    with site(folder) as hub:
+    folder = tmp_path_factory.mktemp("shop") / "hub"
+    with site(folder, sdk_wheel=None) as hub:
         ada = hub.user("ada")
         published(ada, "0.1.0", visibility="public")
         published(ada, "0.1.0.dev1", name="lone-dev", visibility="public")

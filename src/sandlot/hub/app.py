@@ -13,12 +13,14 @@ from contextlib import asynccontextmanager
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
+from sqlalchemy.exc import IntegrityError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from sandlot.errors import SandlotError
 from sandlot.hub.accounts.routes import router as accounts_router
 from sandlot.hub.clock import Clock
-from sandlot.hub.http import problem_response
+from sandlot.hub.http import BodyLimit, problem_response
 from sandlot.hub.listen import listen
 from sandlot.hub.packages.index_routes import router as index_router
 from sandlot.hub.packages.routes import router as packages_router
@@ -49,7 +51,10 @@ def create_app(settings: Settings | None = None, *, now: Clock = time.time) -> F
     app.add_exception_handler(SandlotError, _known)
     app.add_exception_handler(RequestValidationError, _malformed)
     app.add_exception_handler(HTTPException, _plain)
+    app.add_exception_handler(IntegrityError, _raced)
+    app.add_exception_handler(ClientDisconnect, _gone)
     app.add_exception_handler(Exception, _unexpected)
+    app.add_middleware(BodyLimit)
     app.add_api_route("/healthz", _health, include_in_schema=False)
     for router in (accounts_router, packages_router, runs_router, index_router):
         app.include_router(router)
@@ -91,8 +96,18 @@ def _malformed(_: Request, error: Exception) -> Response:
 
 def _plain(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "error")
+    code = {404: "not_found", 405: "method_not_allowed", 413: "too_large"}.get(error.status_code, "error")
     return problem_response(plain(error.status_code, str(error.detail), code=code))
+
+
+def _raced(_: Request, error: Exception) -> Response:
+    """Two callers did the same thing at once, and the database let one of them."""
+    return problem_response(plain(409, "somebody changed the same thing at this moment; try again", code="conflict"))
+
+
+def _gone(_: Request, error: Exception) -> Response:
+    """The client broke off while it was sending; nobody reads this."""
+    return problem_response(plain(400, "the request broke off", code="bad_request"))
 
 
 def _unexpected(request: Request, error: Exception) -> Response:

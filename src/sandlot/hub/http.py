@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections.abc import AsyncIterator, Iterator
 from typing import Annotated
 
 import anyio.from_thread
 from fastapi import Depends, Request, Response
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sandlot.api import PROBLEM_TYPE, Problem
 from sandlot.errors import SandlotError
@@ -21,6 +24,10 @@ from sandlot.hub.problems import problem
 from sandlot.hub.services import Hub
 
 SESSION_COOKIE = "sandlot_session"
+MOST_BODY = 16 * 1024 * 1024
+"""The largest body of a request that is read whole, in bytes."""
+
+_STREAMED = re.compile(r"^/api/v1/(uploads/[^/]+/files/[^/]+|runs/[^/]+/batches)$")
 
 
 def hub_of(request: Request) -> Hub:
@@ -68,6 +75,30 @@ def problem_response(document: Problem) -> Response:
     headers = {"WWW-Authenticate": 'Bearer realm="sandlot"'} if document.status == 401 else {}
     body = document.model_dump_json(exclude_none=True)
     return Response(body, status_code=document.status, media_type=PROBLEM_TYPE, headers=headers)
+
+
+class BodyLimit:
+    """Refuses bodies that are too large for what reads them whole. Files and batches come in pieces and go past it."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] != "http" or _STREAMED.search(scope["path"]):
+            await self._app(scope, receive, send)
+            return
+        taken = 0
+
+        async def counted() -> Message:
+            nonlocal taken
+            message = await receive()
+            taken += len(message.get("body", b""))
+            if taken > MOST_BODY:
+                raise HTTPException(413, f"a body has at most {MOST_BODY} bytes")
+            return message
+
+        await self._app(scope, counted, send)
 
 
 def body_pieces(request: Request) -> Iterator[bytes]:

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from sandlot.inference import product
+
 CHUNK_BYTES = 24 * 2**20
 """Bytes of logits at a time. Below 32 MiB the C library serves them from its heap; above, each chunk is mapped and
 faulted in anew, which costs as much as the softmax itself (measured on two cores)."""
@@ -91,7 +93,7 @@ class _Selective(torch.autograd.Function):
             slope.mul_(-scale)  # −g · softmax
             slope.scatter_add_(1, targets[part, None], scale)  # + g at the chosen token
             if grad_hidden is not None:
-                grad_hidden[part] = (slope @ weight.float()).to(hidden.dtype)
+                grad_hidden[part] = product(slope, weight.float().t()).to(hidden.dtype)
             if grad_weight is not None:
                 grad_weight.addmm_(slope.t(), hidden[part].float())
             if grad_bias is not None and bias.numel():
@@ -111,7 +113,7 @@ def _parts(count: int, vocabulary: int) -> list[slice]:
 
 
 def _logits(hidden: Tensor, weight: Tensor, bias: Tensor, temperature: float) -> Tensor:
-    logits = hidden.float() @ weight.float().t()
+    logits = product(hidden.float(), weight.float())
     if bias.numel():
         logits += bias.float()
     return logits if temperature == 1.0 else logits.div_(temperature)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import httpx
 from fastapi.testclient import TestClient
-from tests.unit.hub.artefacts import Built, build
+from tests.unit.hub.artefacts import Built, build, wheel_entries, zip_bytes
 
 from sandlot import api
-from sandlot.hub import Hub, Settings, create_app
+from sandlot.hub import Hub, Settings, create_app, open_hub
 
 START = 1_767_225_600.0
 """2026-01-01T00:00:00Z."""
@@ -64,9 +68,24 @@ class Site:
             yield name
 
 
+@cache
+def _prepared() -> Path:
+    """An empty hub with its schema, and a tiny wheel in the SDK's place: made once, since making takes its time."""
+    folder = Path(tempfile.mkdtemp(prefix="sandlot-hub-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    open_hub(Settings(data_dir=folder / "data")).close()
+    wheel = zip_bytes(wheel_entries("sandlot", "0.0.1"))
+    (folder / "sandlot-0.0.1-py3-none-any.whl").write_bytes(wheel)
+    return folder
+
+
 @contextmanager
 def site(folder: Path, **settings: Any) -> Iterator[Site]:
+    """A hub on a folder; its SDK is a tiny stand-in unless `sdk_wheel` says otherwise (None: the real one)."""
     clock = Clock()
+    settings.setdefault("sdk_wheel", _prepared())
+    if not folder.exists():
+        shutil.copytree(_prepared() / "data", folder)
     app = create_app(Settings(data_dir=folder, **settings), now=clock)
     try:
         yield Site(app.state.hub, app, clock)

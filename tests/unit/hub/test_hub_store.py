@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from pathlib import Path
 
 import pytest
@@ -14,11 +15,12 @@ from packaging.version import Version
 from tests.unit.hub.artefacts import build
 from tests.unit.hub.site import Site, publish, published
 
-from sandlot.errors import Invalid
-from sandlot.hub import Settings, load_settings, open_hub
+from sandlot.errors import Conflict, Invalid
+from sandlot.hub import Settings, load_settings, open_hub, serve
 from sandlot.hub.accounts.tables import accounts
 from sandlot.hub.cursors import decode_cursor, encode_cursor
 from sandlot.hub.db import Database, metadata
+from sandlot.hub.http import MOST_BODY
 from sandlot.hub.packages.names import well_known
 from sandlot.hub.packages.versions import latest_of
 from sandlot.hub.problems import CODES, problem, status_of
@@ -181,6 +183,19 @@ def test_an_unknown_path_and_a_wrong_method_are_problems_too(hub: Site) -> None:
     ):
         assert answer.headers["content-type"] == "application/problem+json"
         assert answer.json()["code"] == code
+
+
+def test_a_body_that_is_too_large_to_be_read_whole_is_refused(hub: Site) -> None:
+    ada = hub.user("ada")
+    answer = ada.post("/api/v1/keys", content=b" " * (MOST_BODY + 1), headers={"Content-Type": "application/json"})
+    assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
+
+
+def test_a_port_that_is_taken_is_said_so_before_anything_starts(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        settings = Settings(data_dir=tmp_path, port=taken.getsockname()[1])
+        with pytest.raises(Conflict, match=str(settings.port)):
+            serve(settings, ready=lambda url: None)
 
 
 def test_a_failure_of_the_hub_itself_says_nothing_of_its_insides(hub: Site) -> None:

@@ -257,6 +257,7 @@ def manifests() -> list[tuple[str, Any, int, str]]:
     files = build().json["files"]
     return [
         ("no manifest", {}, 422, "manifest_invalid"),
+        ("newer", changed(schema=2), 422, "manifest_invalid"),
         ("project is text", changed(project="gsm-env"), 422, "manifest_invalid"),
         ("no wheel", changed(files=files[1:]), 422, "manifest_invalid"),
         ("two wheels", changed(files=[files[0], {**files[0], "sha256": "0" * 64}]), 422, "manifest_invalid"),

@@ -16,6 +16,8 @@ from sandlot.records import JsonObject, Manifest, check_finite
 
 MOST_TAGS = 20
 LONGEST_TAG = 40
+SCHEMA = 1
+"""The newest schema of a manifest that is read."""
 _MOST_MANIFEST_BYTES = 4 * 1024 * 1024
 
 
@@ -41,6 +43,9 @@ def read_manifest(raw: JsonObject, *, name: str, settings: Settings) -> Announce
         manifest = msgspec.convert(raw, Manifest)
     except msgspec.ValidationError as error:
         raise problem("manifest_invalid", f"the manifest is not valid: {error}") from None
+    if manifest.schema > SCHEMA:
+        detail = f"the manifest has the schema {manifest.schema}; this hub reads up to {SCHEMA}"
+        raise problem("manifest_invalid", detail, hint="upgrade the hub")
     check_finite(manifest)
     normal = check_package_name(name, allowed=settings.allow_names)
     said = manifest.project.name
