@@ -1,6 +1,5 @@
-"""`python -m sandlot`: the command line of this very interpreter."""
+"""`python -m sandlot` is the command `sandlot`, for an interpreter whose scripts are not on the path."""
 
 from sandlot.cli.main import main
 
-if __name__ == "__main__":
-    main()
+main()

@@ -65,6 +65,11 @@ def grade(text: str, pair: tuple[str, str], *, low: int, high: int) -> Grade:
     )
 
 
+def _often(word: str) -> int:
+    """How often a word may occur in one sentence."""
+    return 3 if word in ("the", "a") else 2
+
+
 def _nothing(why: str) -> Grade:
     return Grade(words=0, words_why=why, length=0, length_why=why, form=0, form_why=why, natural=0, natural_why=why)
 
@@ -72,7 +77,7 @@ def _nothing(why: str) -> Grade:
 def _natural(said: list[str], pair: tuple[str, str]) -> tuple[float, str]:
     content = [word for word in said if word not in GRAMMAR]
     share = 1 - len(content) / len(said) if said else 0.0
-    if len(set(content)) < len(content) or any(said.count(word) > 3 for word in said):
+    if len(set(content)) < len(content) or any(said.count(word) > _often(word) for word in said):
         return 0.0, "words are repeated"
     if any(one == other for one, other in pairwise(said)):
         return 0.0, "a word is doubled"
