@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -48,6 +49,8 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
         ada.put("/api/v1/packages/ada/yanked-env/releases/1.1.0/yank", json={"reason": "wrong answers"})
         needs = build("needs-sdk", requires=("sandlot>=0.1", "gsm-env==0.1.0"))
         assert publish(ada, needs, visibility="public").status_code == 201
+        alone = build("alone-env", requires=("sandlot>=0.1",))
+        assert publish(ada, alone, visibility="public").status_code == 201
         hub.clock.seconds = _JUNE
         published(ada, "0.2.0", "0.3.0rc1")
         key = hub.secret("ada")
@@ -143,6 +146,20 @@ def test_HUB_10_the_printed_command_installs_from_the_hub_whatever_is_elsewhere(
         tool.installs(*arguments, "--no-deps", PIP_INDEX_URL=index, UV_INDEX_URL=index)
     assert tool.place.version("demo-env") == "0.1.0"
     assert tool.place.version("sandlot") is not None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["pip", "uv"])
+def test_the_printed_command_installs_an_environment_with_all_it_needs_into_a_clean_place(
+    shop: Shop, tmp_path: Path, name: str
+) -> None:
+    place = new_place(tmp_path)
+    line = httpx.get(f"{shop.url}/api/v1/packages/ada/alone-env/releases/latest").json()["install"][name]
+    words = shlex.split(line)
+    Tool(name, place).installs(*words[words.index("install") + 1 :], **os.environ)
+    shown = place.run(str(place.folder / "bin" / "sandlot"), "--version")
+    assert shown.returncode == 0, shown.stderr
+    assert place.version("alone-env") == "0.1.0"
 
 
 def test_a_yanked_release_is_passed_over_but_installs_by_its_exact_version(shop: Shop, tool: Tool) -> None:

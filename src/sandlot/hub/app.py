@@ -20,7 +20,7 @@ from starlette.requests import ClientDisconnect
 from sandlot.errors import SandlotError
 from sandlot.hub.accounts.routes import router as accounts_router
 from sandlot.hub.clock import Clock
-from sandlot.hub.http import BodyLimit, problem_response
+from sandlot.hub.http import BodyLimit, ETags, problem_response
 from sandlot.hub.listen import listen
 from sandlot.hub.packages.index_routes import router as index_router
 from sandlot.hub.packages.routes import router as packages_router
@@ -55,6 +55,7 @@ def create_app(settings: Settings | None = None, *, now: Clock = time.time) -> F
     app.add_exception_handler(ClientDisconnect, _gone)
     app.add_exception_handler(Exception, _unexpected)
     app.add_middleware(BodyLimit)
+    app.add_middleware(ETags)
     app.add_api_route("/healthz", _health, include_in_schema=False)
     for router in (accounts_router, packages_router, runs_router, index_router):
         app.include_router(router)

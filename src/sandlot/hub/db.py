@@ -51,7 +51,7 @@ class Database:
     """Connections to one database. `read()` and `write()` each give one transaction."""
 
     def __init__(self, url: str) -> None:
-        self.engine = sa.create_engine(url, pool_pre_ping=not url.startswith("sqlite"))
+        self.engine = sa.create_engine(url, pool_pre_ping=not url.startswith("sqlite"), pool_size=16, max_overflow=48)
         self.is_sqlite = self.engine.dialect.name == "sqlite"
         if self.is_sqlite:
             sa.event.listen(self.engine, "connect", _prepare_sqlite)

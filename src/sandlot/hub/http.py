@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 import re
 from collections.abc import AsyncIterator, Iterator
 from typing import Annotated
@@ -99,6 +100,49 @@ class BodyLimit:
             return message
 
         await self._app(scope, counted, send)
+
+
+class ETags:
+    """Gives the answers of the API an ETag, and 304 to who has them already."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] != "http" or scope["method"] != "GET" or not scope["path"].startswith("/api/v1/"):
+            await self._app(scope, receive, send)
+            return
+        held: list[Message] = []
+
+        async def tagged(message: Message) -> None:
+            if message["type"] == "http.response.start" and message["status"] == 200:
+                held.append(message)
+                return
+            if held and message["type"] == "http.response.body":
+                whole = not message.get("more_body")
+                start, message = _with_etag(scope, held.pop(), message) if whole else (held.pop(), message)
+                await send(start)
+            await send(message)
+
+        await self._app(scope, receive, tagged)
+
+
+def _with_etag(scope: Scope, start: Message, body: Message) -> tuple[Message, Message]:
+    """An answer of one piece, with its ETag; without its body if that is what the client has."""
+    etag = f'"{hashlib.sha256(body.get("body", b"")).hexdigest()[:32]}"'.encode()
+    known = dict(scope["headers"]).get(b"if-none-match", b"")
+    tags = [tag.strip().removeprefix(b"W/") for tag in known.split(b",")]
+    headers = [
+        *start["headers"],
+        (b"etag", etag),
+        (b"vary", b"Authorization"),
+        (b"cache-control", b"private, no-cache"),
+    ]
+    if etag not in tags:
+        return {**start, "headers": headers}, body
+    kept = [(name, value) for name, value in headers if name not in (b"content-length", b"content-type")]
+    return {**start, "status": 304, "headers": kept}, {**body, "body": b""}
 
 
 def body_pieces(request: Request) -> Iterator[bytes]:

@@ -59,13 +59,14 @@ CODES: dict[str, type[errors.SandlotError]] = {
     "key_invalid": errors.Unauthorized,
     "key_expired": errors.Unauthorized,
     "password_wrong": errors.Unauthorized,
+    "too_many_attempts": errors.Unauthorized,
     "forbidden": errors.Forbidden,
     "scope_missing": errors.Forbidden,
     "owner_restricted": errors.Forbidden,
 }
 """Every code and its family."""
 
-_OWN_STATUS = {"too_large": 413, "not_acceptable": 406}
+_OWN_STATUS = {"too_large": 413, "not_acceptable": 406, "too_many_attempts": 429}
 
 _TITLES = {
     401: "Not signed in",
@@ -76,6 +77,7 @@ _TITLES = {
     409: "Conflict",
     413: "Too large",
     422: "Invalid",
+    429: "Too many attempts",
     500: "The hub failed",
 }
 

@@ -100,6 +100,21 @@ def test_a_password_gives_a_key_and_a_wrong_one_says_not_which_part_is_wrong(hub
     refused(hub.anybody().post("/api/v1/login", json={"name": "keysonly", "password": ""}), 401, "password_wrong")
 
 
+def test_whoever_guesses_passwords_has_to_wait_and_others_do_not(hub: Site) -> None:
+    for name in ("ada", "bob"):
+        hub.hub.accounts.create_user(name, password="correct horse")
+
+    def sign_in(name: str, password: str) -> Any:
+        return hub.anybody().post("/api/v1/login", json={"name": name, "password": password})
+
+    for _ in range(10):
+        refused(sign_in("ada", "guess"), 401, "password_wrong")
+    refused(sign_in("Ada", "correct horse"), 429, "too_many_attempts")
+    assert sign_in("bob", "correct horse").status_code == 201
+    hub.clock.seconds += 301
+    assert sign_in("ada", "correct horse").status_code == 201
+
+
 @pytest.mark.parametrize(
     ("name", "password", "code"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -189,6 +190,29 @@ def test_a_body_that_is_too_large_to_be_read_whole_is_refused(hub: Site) -> None
     ada = hub.user("ada")
     answer = ada.post("/api/v1/keys", content=b" " * (MOST_BODY + 1), headers={"Content-Type": "application/json"})
     assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
+
+
+def test_an_answer_that_the_client_has_already_is_not_sent_again(hub: Site) -> None:
+    ada = hub.user("ada")
+    published(ada, "0.1.0", visibility="public")
+    path = "/api/v1/packages/ada/gsm-env"
+    first = ada.get(path)
+    again = ada.get(path, headers={"If-None-Match": f"W/{first.headers['etag']}"})
+    assert (again.status_code, again.content) == (304, b"")
+    published(ada, "0.2.0")
+    assert ada.get(path, headers={"If-None-Match": first.headers["etag"]}).json()["latest_version"] == "0.2.0"
+    assert "etag" not in ada.get("/api/v1/packages/ada/nothing").headers
+
+
+def test_many_readers_and_writers_at_once_all_get_their_answer(hub: Site) -> None:
+    ada = hub.user("ada")
+
+    def work(n: int) -> tuple[int, int]:
+        return publish(ada, build(f"env-{n % 4}", f"0.{n}.0")).status_code, ada.get("/api/v1/packages").status_code
+
+    with ThreadPoolExecutor(12) as pool:
+        assert set(pool.map(work, range(24))) == {(201, 200)}
+    assert len(ada.get("/api/v1/packages").json()["items"]) == 4
 
 
 def test_a_port_that_is_taken_is_said_so_before_anything_starts(tmp_path: Path) -> None:

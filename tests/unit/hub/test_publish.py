@@ -80,6 +80,31 @@ def test_the_same_idempotency_key_is_the_same_upload_and_another_release_under_i
     refused(begin(ada, build(version="0.2.0")), 409, "idempotency_mismatch")
 
 
+def test_a_key_of_an_upload_that_expired_begins_a_new_one(hub: Site, ada: TestClient) -> None:
+    ada.headers["Idempotency-Key"] = "push-1"
+    first = begin(ada, build()).json()
+    hub.clock.seconds += 25 * 3600
+    again = begin(ada, build()).json()
+    assert again["id"] != first["id"]
+    send(ada, build(), again)
+    assert ada.post(f"/api/v1/uploads/{again['id']}/commit").status_code == 201
+
+
+def test_a_key_that_may_only_publish_is_told_what_is_published(hub: Site, ada: TestClient) -> None:
+    narrow = hub.with_key(hub.secret("ada", scopes=["package:publish"]))
+    assert publish(narrow, build()).status_code == 201
+    again = begin(narrow, build())
+    assert (again.status_code, again.json()["release"]["version"]) == (200, "0.1.0")
+
+
+def test_links_that_a_browser_would_run_are_left_out(ada: TestClient) -> None:
+    urls = "Project-URL: Docs, https://docs.example.org\nProject-URL: Evil, javascript:alert(1)\n"
+    entries = wheel_entries("gsm-env", "0.1.0", metadata=metadata_text("gsm-env", "0.1.0", extra=urls))
+    built = release_of("gsm-env", "0.1.0", wheel=zip_bytes(entries), entries=entries)
+    release = publish(ada, built).json()["release"]
+    assert release["manifest"]["project"]["urls"] == {"Docs": "https://docs.example.org"}
+
+
 def test_two_uploads_of_one_version_end_in_one_release(ada: TestClient) -> None:
     one, other = build(), build(body="OTHER = 1")
     first, second = begin(ada, one).json(), begin(ada, other).json()

@@ -5,6 +5,7 @@ Invariants: the cookie's token is kept as a hash; every session has its own CSRF
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 
 import sqlalchemy as sa
@@ -18,6 +19,11 @@ from sandlot.hub.db import Database
 from sandlot.hub.permissions import Viewer
 from sandlot.hub.problems import problem
 
+MOST_WRONG = 10
+"""How many wrong passwords for one name are let pass within `WAIT_SECONDS`."""
+WAIT_SECONDS = 300.0
+_MOST_NAMES = 10_000
+
 
 @dataclass(frozen=True, slots=True)
 class Session:
@@ -29,22 +35,52 @@ class Session:
     viewer: Viewer
 
 
+class Attempts:
+    """Counts wrong passwords by name, in memory: whoever guesses has to wait. Safe to use from threads."""
+
+    def __init__(self, *, now: Clock) -> None:
+        self._now = now
+        self._lock = threading.Lock()
+        self._wrong: dict[str, list[float]] = {}
+
+    def check(self, name: str) -> None:
+        """`too_many_attempts` if there were `MOST_WRONG` wrong ones within `WAIT_SECONDS`."""
+        with self._lock:
+            if len(self._recent(name)) >= MOST_WRONG:
+                detail = f"there were {MOST_WRONG} wrong passwords for this name"
+                raise problem("too_many_attempts", detail, hint=f"wait {int(WAIT_SECONDS // 60)} minutes")
+
+    def wrong(self, name: str) -> None:
+        """Counts one."""
+        with self._lock:
+            if len(self._wrong) >= _MOST_NAMES:
+                self._wrong = {known: recent for known in self._wrong if (recent := self._recent(known))}
+            self._wrong[name] = [*self._recent(name), self._now()]
+
+    def _recent(self, name: str) -> list[float]:
+        since = self._now() - WAIT_SECONDS
+        return [at for at in self._wrong.get(name, []) if at > since]
+
+
 class Sessions:
     """The sessions of a hub."""
 
     def __init__(self, db: Database, *, now: Clock, days: int) -> None:
+        self._attempts = Attempts(now=now)
         self._db = db
         self._now = now
         self._days = days
 
     def sign_in(self, name: str, password: str) -> Viewer:
-        """Who has this name and password. `password_wrong`, whichever of the two is wrong."""
+        """Who has this name and password. `password_wrong`, whichever of the two is wrong; `too_many_attempts`."""
+        self._attempts.check(name.lower())
         query = sa.select(accounts.c.id, accounts.c.password_hash).where(
             (accounts.c.name == name.lower()) & (accounts.c.kind == "user") & accounts.c.disabled_at.is_(None)
         )
         with self._db.read() as connection:
             row = connection.execute(query).first()
         if not password_fits(password, None if row is None else row.password_hash) or row is None:
+            self._attempts.wrong(name.lower())
             raise problem("password_wrong", "the name or the password is wrong")
         with self._db.read() as connection:
             return viewer_of(connection, row.id)

@@ -17,6 +17,8 @@ from sandlot.ids import normal_name
 from sandlot.records import Project, ReleaseFile
 
 _LONGEST_TEXT = 1000
+_WEB = ("https://", "http://")
+"""Other links, such as `javascript:`, are left out: pages show them to be clicked."""
 
 
 def canonical_version(text: str) -> str:
@@ -70,7 +72,7 @@ def read_project(metadata: bytes, *, file: str) -> Project:
         license=(raw.get("license_expression") or raw.get("license") or "").strip().split("\n")[0][:200],
         tags=[word.strip() for word in raw.get("keywords", []) if word.strip()],
         readme=raw.get("description") or _payload(metadata),
-        urls=dict(raw.get("project_urls", {})),
+        urls={label: url for label, url in raw.get("project_urls", {}).items() if url.startswith(_WEB)},
     )
 
 

@@ -63,7 +63,8 @@ class Publishing:
         info = self._info(row, owner=account["name"], viewer=viewer)
         if release is None:
             return info
-        known = self._packages.release(owner, announced.name, version=announced.version, viewer=viewer)
+        seen = LOCAL.at(viewer.origin)  # Whoever may publish may see what is published, also without package:read.
+        known = self._packages.release(owner, announced.name, version=announced.version, viewer=seen)
         return info.model_copy(update={"release": known})
 
     def put_file(self, upload_id: str, sha256: str, *, chunks: Iterable[bytes], viewer: Viewer) -> None:
@@ -218,6 +219,9 @@ class Publishing:
         mine = (uploads.c.created_by == viewer.account_id) & (uploads.c.idempotency_key == key)
         row = connection.execute(sa.select(uploads).where(mine)).mappings().first()
         if row is None:
+            return None
+        if row["release_id"] is None and row["expires_at"] <= stamp(self._now()):
+            connection.execute(uploads.update().where(uploads.c.id == row["id"]).values(idempotency_key=None))
             return None
         if row["manifest"] != msgspec.to_builtins(announced.manifest) or row["name"] != announced.name:
             raise problem("idempotency_mismatch", f"the Idempotency-Key {key!r} was used for another release")

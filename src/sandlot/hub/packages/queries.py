@@ -83,7 +83,8 @@ def matching(query: PackageQuery) -> sa.ColumnElement[bool]:
 
 def search_text(owner: str, name: str, *, summary: str, tags: list[str]) -> str:
     """What a search looks in. Tags stand between marks, so that a tag is found whole."""
-    return f"{owner}/{name} {summary} {' '.join(tag_marker(tag) for tag in tags)}".lower()
+    plain = summary.translate({ord("["): " ", ord("]"): " "})
+    return f"{owner}/{name} {plain} {' '.join(tag_marker(tag) for tag in tags)}".lower()
 
 
 def tag_marker(tag: str) -> str:

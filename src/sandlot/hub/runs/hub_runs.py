@@ -27,7 +27,7 @@ from sandlot.records import MetricsEvent, Rollout, Run
 KEPT = 256
 """How many runs' figures are kept in memory."""
 QUICK_ROLLOUTS = 20_000
-"""Up to how many rollouts a list of runs computes an interval; beyond, a run in it has none until it was looked at."""
+"""How many rollouts one list of runs reads for its figures; a run beyond has none in it until it was looked at."""
 
 _SORTS: dict[str, tuple[Any, ...]] = {
     "order": (rollouts.c.seq,),
@@ -78,7 +78,13 @@ class HubRuns(RunSource):
         query = RunQuery(kind=kind, package=package, cursor=cursor, limit=limit)
         with self._db.read() as connection:
             rows, following = list_runs(connection, query, viewer=self._viewer)
-            items = [self._run_row(connection, row) for row in rows]
+            items, budget = [], QUICK_ROLLOUTS
+            for row in rows:
+                known = self._figures.get(row)
+                if known is None and row["rollouts"] <= budget:
+                    budget -= row["rollouts"]
+                    known = self._summary(connection, row)
+                items.append(_run_row(row, known))
         return Page(items=items, next=following)
 
     def run(self, id: str) -> Run:
@@ -146,27 +152,6 @@ class HubRuns(RunSource):
             self._figures.put(row, known)
         return known
 
-    def _run_row(self, connection: sa.Connection, row: Mapping[str, Any]) -> RunRow:
-        run = msgspec.convert(row["record"], Run)
-        quick = row["rollouts"] <= QUICK_ROLLOUTS
-        summary = self._summary(connection, row) if quick else self._figures.get(row)
-        return RunRow(
-            id=run.id,
-            kind=run.kind,
-            name=run.name,
-            status=run.status,
-            environments=run.environments,
-            model=run.model,
-            started=run.started,
-            ended=run.ended,
-            expected=run.expected,
-            rollouts=row["rollouts"],
-            reward=summary.reward if summary else None,
-            half_width=summary.half_width if summary else None,
-            owner=row["owner"],
-            private=row["visibility"] == "private",
-        )
-
     def _find(self, connection: sa.Connection, run_id: str, rollout_id: str) -> Mapping[str, Any]:
         find_run(connection, run_id, viewer=self._viewer)
         where = (rollouts.c.run_id == run_id) & (rollouts.c.rollout_id == rollout_id)
@@ -216,3 +201,23 @@ def _order(sort: str) -> list[sa.ColumnElement[Any]]:
 def _row(row: Mapping[str, Any]) -> RolloutRow:
     columns = {name: row[name] for name in RolloutRow.__struct_fields__ if name != "id"}
     return RolloutRow(id=row["rollout_id"], **columns)
+
+
+def _run_row(row: Mapping[str, Any], summary: RunSummary | None) -> RunRow:
+    run = msgspec.convert(row["record"], Run)
+    return RunRow(
+        id=run.id,
+        kind=run.kind,
+        name=run.name,
+        status=run.status,
+        environments=run.environments,
+        model=run.model,
+        started=run.started,
+        ended=run.ended,
+        expected=run.expected,
+        rollouts=row["rollouts"],
+        reward=summary.reward if summary else None,
+        half_width=summary.half_width if summary else None,
+        owner=row["owner"],
+        private=row["visibility"] == "private",
+    )

@@ -66,6 +66,8 @@ class _Taken:
     rollouts: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Columns by rollout: a batch may hold more than fits into memory, its rows do not."""
     verdicts: dict[str, Verdict] = field(default_factory=dict)
+    judged: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """New columns of rollouts that came in earlier batches."""
     numbers: dict[tuple[int, str], tuple[float, float]] = field(default_factory=dict)
 
 
@@ -94,6 +96,7 @@ class Ingestion:
             if taken.sha256 != announced:
                 detail = f"the batch has the SHA-256 {taken.sha256}, its Idempotency-Key says {announced}"
                 raise problem("digest_mismatch", detail)
+            self._judge(run["id"], taken)
             chunk = self._blobs.put(file_pieces(taken.file)).sha256
             with self._db.write() as connection:
                 known = _known(connection, run["id"], batch.offset, sha256=announced)
@@ -114,6 +117,21 @@ class Ingestion:
         taken.sha256, taken.size = reader.sha256, reader.size
         return taken
 
+    def _judge(self, run_id: str, taken: _Taken) -> None:
+        """Applies the verdicts. Rollouts are read for it, so it is done before the database is locked."""
+        for rollout_id, verdict in taken.verdicts.items():
+            columns = taken.rollouts.get(rollout_id)
+            if columns is not None:
+                taken.file.seek(columns["chunk_offset"])
+                columns |= _columns(_rollout(taken.file.read(columns["chunk_length"])), verdict)
+                continue
+            where = (rollouts.c.run_id == run_id) & (rollouts.c.rollout_id == rollout_id)
+            with self._db.read() as connection:
+                row = connection.execute(sa.select(rollouts).where(where)).mappings().first()
+            if row is None:
+                raise problem("event_invalid", f"there is a verdict on {rollout_id}, which the run does not have")
+            taken.judged[rollout_id] = _columns(stored_rollout(self._blobs, dict(row)), verdict)
+
     def _write(
         self, connection: sa.Connection, run_id: str, *, taken: _Taken, chunk: str, viewer: Viewer
     ) -> api.BatchReceipt:
@@ -121,7 +139,9 @@ class Ingestion:
         at, by = stamp(self._now()), viewer.account_id or row["created_by"]
         offset: int = row["offset"]
         added = self._write_rollouts(connection, run_id, first=row["rollouts"], taken=taken, chunk=chunk)
-        self._write_verdicts(connection, run_id, taken)
+        for rollout_id, columns in taken.judged.items():
+            where = (rollouts.c.run_id == run_id) & (rollouts.c.rollout_id == rollout_id)
+            connection.execute(rollouts.update().where(where).values(**columns))
         for (step, name), (value, when) in taken.numbers.items():
             values = {"run_id": run_id, "step": step, "name": name, "value": value, "at": when}
             upsert(connection, metrics, values=values)
@@ -140,10 +160,6 @@ class Ingestion:
         new: list[dict[str, Any]] = []
         for rollout_id, columns in taken.rollouts.items():
             values = {**columns, "chunk": chunk}
-            if rollout_id in taken.verdicts:
-                taken.file.seek(values["chunk_offset"])
-                rollout = _rollout(taken.file.read(values["chunk_length"]))
-                values |= _columns(rollout, taken.verdicts.pop(rollout_id))
             if rollout_id in known:
                 same = mine & (rollouts.c.rollout_id == rollout_id)
                 connection.execute(rollouts.update().where(same).values(**values))
@@ -152,16 +168,6 @@ class Ingestion:
         if new:
             connection.execute(rollouts.insert(), new)
         return len(new)
-
-    def _write_verdicts(self, connection: sa.Connection, run_id: str, taken: _Taken) -> None:
-        """Verdicts on rollouts of batches before this one."""
-        for rollout_id, verdict in taken.verdicts.items():
-            where = (rollouts.c.run_id == run_id) & (rollouts.c.rollout_id == rollout_id)
-            row = connection.execute(sa.select(rollouts).where(where)).mappings().first()
-            if row is None:
-                raise problem("event_invalid", f"there is a verdict on {rollout_id}, which the run does not have")
-            values = _columns(stored_rollout(self._blobs, dict(row)), verdict)
-            connection.execute(rollouts.update().where(where).values(**values))
 
 
 def stored_rollout(blobs: BlobStore, row: Mapping[str, Any]) -> Rollout:
