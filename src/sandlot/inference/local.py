@@ -19,6 +19,8 @@ from sandlot.inference.weights import Progress, resolve
 from sandlot.models import Model
 
 _log = logging.getLogger("sandlot.inference")
+_MAX_TOKENS = 512
+"""A small model that has lost the thread goes on until something stops it: at 8,192 tokens that is minutes on a CPU."""
 _OPTIONS = {"context_length", "max_rows", "max_tokens", "cache_bytes", "name", "progress"}
 
 
@@ -31,8 +33,9 @@ def connect_local(rest: str, **options: Any) -> Model:
     """The model in the folder, or of the name, `rest`; fetched on first use, which is announced.
 
     Options: `context_length` (tokens; default the model's), `max_rows` (sequences decoded together, default 64),
-    `cache_bytes`, `max_tokens` (of a completion that sets none), `name`, `progress` (takes a line of text; default:
-    the log). `NotFound`, `Invalid` or `Unreachable` where there is no such model.
+    `cache_bytes` (default 2 GiB), `max_tokens` (of a completion that sets none, default 512; None is what the context
+    leaves), `name`, `progress` (takes a line of text; default: the log). `NotFound`, `Invalid` or `Unreachable` where
+    there is no such model.
     """
     unknown = sorted(set(options) - _OPTIONS)
     if unknown:
@@ -42,7 +45,7 @@ def connect_local(rest: str, **options: Any) -> Model:
     if not rest:
         raise Invalid("local: names no model", hint="write local:smollm2-135m or local:./folder")
     progress: Progress = options.pop("progress", None) or _log.warning
-    name, max_tokens = options.pop("name", None) or f"local:{rest}", options.pop("max_tokens", None)
+    name, max_tokens = options.pop("name", None) or f"local:{rest}", options.pop("max_tokens", _MAX_TOKENS)
     folder = resolve(rest, progress=progress)
     sampler, tokens = _shared(folder, options)
     return _LocalModel(sampler, tokens, name=name, max_tokens=max_tokens)

@@ -95,10 +95,10 @@ def resolve(model: str, *, progress: Progress | None = None) -> Path:
         return checked_folder(path)
     if _HUB_ID.match(model):
         return _from_hub(model, progress or _silent)
-    guess = nearest(model, list(CATALOGUE))
     raise NotFound(
-        f"there is no model {model!r}: no folder of that name, and not one of {', '.join(sorted(CATALOGUE))}",
-        hint=f"did you mean {guess}?" if guess else "give a folder with config.json, or a Hugging Face id owner/name",
+        f"there is no model {model!r}: no folder of that name, and not one of {', '.join(sorted(CATALOGUE))}"
+        + _meant(model, CATALOGUE),
+        hint="give a folder with config.json and weights, a Hugging Face id owner/name, or see sandlot model list",
     )
 
 
@@ -133,10 +133,9 @@ def pull(
     tell = progress or _silent
     model = catalogue.get(name)
     if model is None:
-        guess = nearest(name, list(catalogue))
         raise NotFound(
-            f"there is no model {name!r} to pull; there is {', '.join(sorted(catalogue))}",
-            hint=f"did you mean {guess}?" if guess else None,
+            f"there is no model {name!r} to pull; there is {', '.join(sorted(catalogue))}" + _meant(name, catalogue),
+            hint="sandlot model list",
         )
     folder = _folder(name)
     if folder.is_dir():
@@ -161,6 +160,11 @@ def pull(
 
 def _folder(name: str) -> Path:
     return cache_home() / "models" / name
+
+
+def _meant(name: str, catalogue: Mapping[str, PublishedModel]) -> str:
+    guess = nearest(name, list(catalogue))
+    return f" (did you mean {guess}?)" if guess else ""
 
 
 def _silent(_: str) -> None:

@@ -119,6 +119,18 @@ async def test_a_folder_is_called_by_its_path_like_any_model(tiny: Path) -> None
     assert again.tokens.sampled == completion.tokens.sampled
 
 
+async def test_a_local_completion_that_sets_no_limit_is_cut_at_512_tokens_unless_it_may_fill_the_context(
+    tmp_path: Path,
+) -> None:
+    # Weights that are all zero draw every token equally, so that the end comes late; 0 takes the first, which is none.
+    folder = make_tiny_model(tmp_path / "m", context_length=700, spread=0.0)
+    prompt, sampling = [UserMessage(content="a")], Sampling(temperature=0)
+    cut = await connect_local(str(folder)).generate(prompt, sampling=sampling)
+    whole = await connect_local(str(folder), max_tokens=None).generate(prompt, sampling=sampling)
+    assert (cut.finish, cut.usage.completion_tokens) == ("length", 512)
+    assert (whole.finish, whole.usage.completion_tokens) == ("length", 700 - (whole.usage.prompt_tokens or 0))
+
+
 def test_two_models_of_one_folder_share_its_weights_and_a_folder_written_anew_is_loaded_anew(tmp_path: Path) -> None:
     folder = make_tiny_model(tmp_path / "m", seed=0)
     first, second = connect_local(str(folder)), connect_local(str(folder), context_length=64, max_tokens=3)
