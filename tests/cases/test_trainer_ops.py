@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from tests.tiny import make_tiny_model
 from tests.unit.train.games import Game, settings, share_of_digits, train
@@ -20,7 +22,7 @@ import sandlot as vf
 from sandlot.engine import Playable, State
 from sandlot.errors import Failed
 from sandlot.evals import EvalConfig, plan_eval, run_eval
-from sandlot.inference import PolicyModel, TorchSampler
+from sandlot.inference import PolicyModel, Sampled, TokenSampling, TorchSampler
 from sandlot.models import Completion, Model
 from sandlot.records import EnvironmentRef, Message, Run, Sampling, Tool, Verdict
 from sandlot.store import RunFolder
@@ -185,6 +187,23 @@ def test_OPS_05_no_token_is_older_than_allowed_and_what_is_discarded_is_counted(
     assert min(lags) >= 0
     stale = sum(event.values["groups/stale"] for event in record.metrics())
     assert (stale > 0) == (staleness > 0)
+
+
+class _Gappy(TorchSampler):
+    async def generate(self, prompt: Sequence[int], sampling: TokenSampling, **more: Any) -> Sampled:
+        drawn = await super().generate(prompt, sampling, **more)
+        return msgspec.structs.replace(drawn, logprobs=[math.nan, *drawn.logprobs[1:]])
+
+
+def test_NUM_24_a_run_goes_on_though_its_sampler_gives_nan_for_a_token_of_every_completion(
+    model: Path, tmp_path: Path
+) -> None:
+    config = settings(model, tasks_per_step=1)
+    controller, record = control(config, tmp_path / "run", Game(share_of_digits), sampler=_Gappy)
+    asyncio.run(controller.run())
+    first = record.metrics()[0].values
+    assert first["tokens/missing_logprob"] == first["samples"] == 8
+    assert all(rollout.turns[0].tokens.logprobs[0] is None for rollout in record.rollouts() if rollout.turns[0].tokens)
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,14 @@ with the same tasks in the same order.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
 
 from sandlot.engine import Playable
 from sandlot.errors import Failed
@@ -31,6 +34,8 @@ from sandlot.train.learner import Learner
 from sandlot.train.metrics import eval_figures, step_figures
 from sandlot.train.progress import Progress
 from sandlot.train.tasks import Draw, TaskOrder
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +109,7 @@ class Controller:
                 await self._evaluate(last=last)
                 interval = self.config.checkpoint.interval
                 if interval and self.step % interval == 0 and not last:
-                    await asyncio.to_thread(self.save)
+                    await _to_its_end(self.save)
             if not self._evaluated():
                 await self._evaluate(last=True)
         finally:
@@ -230,18 +235,34 @@ class Controller:
         self.progress.step({"step": float(self.step), **figures})
 
     def _keep(self, rollout: Rollout) -> None:
-        self.folder.append(RolloutEvent(rollout=rollout))
+        self.folder.append(RolloutEvent(rollout=_storable(rollout)))
 
     def _attempted(self, event: AttemptEvent) -> None:
         self.folder.append(event)
 
 
-async def _to_its_end(work: Any) -> dict[str, float]:
-    """`work` in a thread. A caller that is cancelled still waits for it, so an update is never left half made."""
+async def _to_its_end(work: Callable[[], T]) -> T:
+    """`work` in a thread. A caller that is cancelled still waits for it, so nothing is left half made."""
     future = asyncio.get_running_loop().run_in_executor(None, work)
     try:
-        result: dict[str, float] = await asyncio.shield(future)
+        return await asyncio.shield(future)
     except asyncio.CancelledError:
         await asyncio.wait([future])
         raise
-    return result
+
+
+def _storable(rollout: Rollout) -> Rollout:
+    """The rollout with None for each log-probability that is no number, for a record holds numbers only."""
+    finite = all(
+        value is None or math.isfinite(value) for turn in rollout.turns if turn.tokens for value in turn.tokens.logprobs
+    )
+    if finite:
+        return rollout
+    replace = msgspec.structs.replace
+    turns = []
+    for turn in rollout.turns:
+        if turn.tokens is not None:
+            numbers = [value if value is not None and math.isfinite(value) else None for value in turn.tokens.logprobs]
+            turn = replace(turn, tokens=replace(turn.tokens, logprobs=numbers))
+        turns.append(turn)
+    return replace(rollout, turns=turns)

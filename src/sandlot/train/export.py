@@ -14,6 +14,9 @@ from sandlot.errors import Failed
 
 _WEIGHTS = (".safetensors", ".bin", ".gguf", ".pt", ".pth", ".h5", ".msgpack", ".onnx", ".index.json")
 
+_ORIGIN = "source.json"
+"""Says where the base model's weights came from, which is not true of other weights."""
+
 
 def export_merged(model: Any, *, base: Path, to: Path) -> Path:
     """Writes `model` to `to`, replacing what was there; `base` is the folder that it was loaded from.
@@ -25,7 +28,7 @@ def export_merged(model: Any, *, base: Path, to: Path) -> Path:
         shutil.rmtree(beside, ignore_errors=True)
         beside.mkdir(parents=True)
         for file in base.iterdir():
-            if file.is_file() and not file.name.endswith(_WEIGHTS):
+            if file.is_file() and not file.name.endswith(_WEIGHTS) and file.name != _ORIGIN:
                 shutil.copy(file, beside / file.name)
         model.save_pretrained(beside)
         shutil.rmtree(to, ignore_errors=True)

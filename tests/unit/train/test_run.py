@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from tests.unit.train.games import Game, settings, share_of_digits, train
 from sandlot.errors import Conflict, Failed, Invalid
 from sandlot.inference import load_module, load_tokenizer
 from sandlot.store import RunFolder
+from sandlot.train import run_training
 from sandlot.train.checkpoints import newest_checkpoint
 
 
@@ -124,6 +127,46 @@ def test_truncated_rollouts_can_be_withheld_and_still_count_for_the_baseline(mod
         values = event.values
         assert values["samples/withheld"] > 0
         assert values["samples"] + values["samples/withheld"] == 16 * values["groups/learned"]
+
+
+def final_weights(folder: Path) -> dict[str, torch.Tensor]:
+    checkpoint = newest_checkpoint(folder)
+    assert checkpoint is not None
+    return load_file(checkpoint.path / "model.safetensors")
+
+
+def distance(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> float:
+    return float(torch.stack([(tensor - other[name]).norm() for name, tensor in one.items()]).norm())
+
+
+def test_a_run_cancelled_at_any_moment_and_taken_up_ends_with_the_weights_of_one_that_was_not(
+    model: Path, tmp_path: Path
+) -> None:
+    config = settings(model, steps=4, eval={"num_tasks": 4, "interval": 2}, checkpoint={"interval": 2, "at_end": True})
+    game = Game(share_of_digits)
+    begun = time.perf_counter()
+    train(config, tmp_path / "whole", game)
+    whole = time.perf_counter() - begun
+    moved = distance(final_weights(tmp_path / "whole"), load_file(model / "model.safetensors"))
+
+    async def cancelled(folder: Path, after: float) -> bool:
+        running = asyncio.create_task(run_training(config, {"game": game}, folder=folder))
+        await asyncio.sleep(after)
+        running.cancel()
+        await asyncio.wait([running])
+        return running.cancelled()
+
+    for part in range(1, 8):
+        folder = tmp_path / f"parts-{part}"
+        stopped = asyncio.run(cancelled(folder, whole * part / 8))
+        if stopped and (folder / "events.jsonl").exists():
+            # Done, if all was on record before the last thing, closing the sampler, was cancelled.
+            assert RunFolder.open(folder).run.status in ("interrupted", "done")
+        assert train(config, folder, game).status == "done"
+        # Which calls share a forward pass is a matter of timing, and rounds the last digits of log-probabilities.
+        assert distance(final_weights(folder), final_weights(tmp_path / "whole")) < 1e-3 * moved
+        evaluated = {r.step for r in RunFolder.open(folder).rollouts() if r.split == "eval"}
+        assert evaluated == {0, 2, 4}
 
 
 @pytest.mark.parametrize("staleness", [1, 2])
