@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -12,9 +14,10 @@ from starlette.testclient import TestClient
 from tests import pages_fixture
 from tests.pages_fixture import EVAL_ID, TRAIN_ID
 
-from sandlot.hub.runs import RunSource
+from sandlot.hub.runs import RolloutRow, RunSource
 from sandlot.hub.web import view_app
 from sandlot.hub.web.app import add_pages
+from sandlot.hub.web.export import csv_lines
 from sandlot.hub.web.site import Site, Viewer
 from sandlot.records import (
     Reward,
@@ -301,3 +304,22 @@ def test_a_hundred_thousand_characters_are_folded_and_all_there(tmp_path: Path) 
     text = TestClient(view_app(tmp_path)).get(f"{RUN}/rollouts/long").text
     assert "Show all 10,001 lines" in text
     assert "line 9999" in text
+
+
+def test_rows_are_exported_as_csv_with_every_score_and_all_conditions(client: TestClient) -> None:
+    answer = client.get(f"{RUN}/rollouts.csv?outcome=truncated&sort=task")
+    assert answer.headers["content-type"].startswith("text/csv")
+    lines = list(csv.DictReader(io.StringIO(answer.text)))
+    assert len(lines) == client.get(f"{RUN}.json?outcome=truncated").json()["rollouts"]["total"]
+    assert {line["status"] for line in lines} == {"truncated"}
+    assert lines[0]["score.exact_amount"] == "0.0"
+    assert lines[0]["score.answer_format"] == ""
+    assert len(client.get(f"{RUN}/rollouts.csv").text.splitlines()) == 201
+
+
+def test_a_cell_that_looks_like_a_formula_is_text() -> None:
+    row = RolloutRow(id="r", task_id="=1+1", index=0, status="scored", reward=-0.5, first_words='@SUM("a,b")')
+    lines = list(csv.DictReader(io.StringIO("".join(csv_lines([row], [])))))
+    assert lines[0]["task_id"] == "'=1+1"
+    assert lines[0]["first_words"] == '\'@SUM("a,b")'
+    assert lines[0]["reward"] == "-0.5"

@@ -72,3 +72,18 @@ def test_rewards_at_the_ends_have_the_outermost_shades() -> None:
 @given(st.floats(0, 1e14))
 def test_sizes_are_short(amount: float) -> None:
     assert len(words.size(amount)) <= 10
+
+
+@pytest.mark.parametrize(
+    ("model", "title"),
+    [
+        ("gpt-4.1-mini", "gpt-4.1-mini"),
+        ("meta-llama/Llama-3.1-8B", "meta-llama/Llama-3.1-8B"),
+        ("local:smollm2-135m", "local:smollm2-135m"),
+        ("local:/home/ada/outputs/trains/one--small--p1tz8xz4/merged", "local:…p1tz8xz4/merged"),
+        ("/models/qwen/0.5b", "…qwen/0.5b"),
+        ("", ""),
+    ],
+)
+def test_a_model_that_is_a_folder_is_called_by_its_last_names(model: str, title: str) -> None:
+    assert words.model_name(model) == title

@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
 
 from sandlot.errors import Forbidden, Invalid, NotFound, SandlotError, Unauthorized
-from sandlot.hub.web import assets, compare, runs
+from sandlot.hub.web import assets, compare, export, runs
 from sandlot.hub.web.render import machine, page
 from sandlot.hub.web.site import Site
 
@@ -41,7 +41,7 @@ def add_pages(app: FastAPI, site: Site, *routers: APIRouter) -> None:
     """
     app.state.site = site
     app.add_route("/static/{name}", assets.serve, methods=["GET", "HEAD"])
-    for router in (runs.router, compare.router, *routers):
+    for router in (export.router, runs.router, compare.router, *routers):
         app.include_router(router)
     for kind in (SandlotError, HTTPException, RequestValidationError, Exception):
         app.add_exception_handler(kind, _with_pages(app.exception_handlers.get(kind)))

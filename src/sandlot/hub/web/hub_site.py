@@ -48,6 +48,7 @@ def home(request: Request) -> Response:
         "packages": found.items,
         "runs": site.runs(request).runs(limit=8).items,
         "origin": origin_of(request),
+        "machine": "/environments.json",
         "command": "sandlot env list",
     }
     return page(request, "home.html.j2", context)

@@ -190,7 +190,8 @@ def _source(request: Request, owner: str, name: str, *, path: str | None) -> Res
         file = packages.source_file(owner, name, version=release.version, path=path, viewer=viewer)
         context["file"] = file
         context["lines"] = None if file.binary else source(file.text, path)
-    context["machine"] = None
+    base = f"/api/v1/packages/{context['ref']}/releases/{quote(release.version)}"
+    context["machine"] = f"{base}/source?path={quote(path, safe='')}" if path is not None else f"{base}/tree"
     context["command"] = f"sandlot env inspect {context['ref']}@{release.version}" + (f" {path}" if path else "")
     return page(request, "source.html.j2", context)
 

@@ -39,7 +39,9 @@ _templates = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_templates.globals.update(asset=assets.address, shade=words.shade, run_title=words.run_title)
+_templates.globals.update(
+    asset=assets.address, shade=words.shade, run_title=words.run_title, model_name=words.model_name
+)
 _templates.filters.update(
     reward=words.reward,
     number=words.number,
@@ -53,6 +55,7 @@ _templates.filters.update(
     absolute=words.absolute,
     iso=lambda when: moment.isoformat() if (moment := words.moment(when)) else "",
     urlencode=lambda text: quote(str(text), safe="/"),
+    setting=lambda value: {True: "yes", False: "no"}.get(value, value) if isinstance(value, bool) else value,
     segment=lambda text: quote(str(text), safe=""),
     json=lambda value: msgspec.json.format(msgspec.json.encode(value), indent=2).decode(),
 )

@@ -160,7 +160,17 @@ def run_title(run: Titled) -> str:
     played = ", ".join(
         f"{one.name or one.id}{' ' + one.version if one.version else ''}" for one in run.environments[:3]
     ) + (f" and {len(run.environments) - 3} more" if len(run.environments) > 3 else "")
-    return f"{played or run.name or run.id}{' × ' + run.model if run.model else ''}"
+    return f"{played or run.name or run.id}{' × ' + model_name(run.model) if run.model else ''}"
+
+
+def model_name(model: str) -> str:
+    """A model as a title has it: of a folder, only the run that it comes from and its own name."""
+    scheme, _, rest = model.rpartition(":")
+    parts = [part for part in rest.split("/") if part]
+    if not rest.startswith(("/", "~", ".")) or len(parts) < 3:
+        return model
+    run = parts[-2].rpartition("--")[2] if parts[-1] in ("merged", "adapter", "export") else parts[-2]
+    return f"{scheme + ':' if scheme else ''}…{run}/{parts[-1]}"
 
 
 def shade(value: float | None, low: float = 0.0, high: float = 1.0) -> str:

@@ -110,7 +110,7 @@ def y_axis(frame: Frame) -> str:
 
 def x_axis(frame: Frame) -> str:
     """Round numbers under the box, and at its end what they are."""
-    columns = ticks(*frame.x, most=max(4, (frame.width - frame.left - frame.right) // 80))
+    columns = ticks(*frame.x, most=max(5, (frame.width - frame.left - frame.right) // 80))
     parts = [
         f'<text x="{pixel(frame.at_x(value))}" y="{pixel(frame.floor + 16)}" text-anchor="middle">'
         f"{words.number(value)}</text>"

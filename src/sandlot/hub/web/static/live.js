@@ -11,7 +11,7 @@ async function refresh() {
   for (const old of document.querySelectorAll("[data-live]")) {
     const now = fresh.getElementById(old.id);
     if (!now || now.innerHTML === old.innerHTML) continue;
-    if (old.querySelector("details[open]") || old.contains(document.activeElement)) continue;
+    if (old.querySelector("details[open], input:checked") || old.contains(document.activeElement)) continue;
     old.innerHTML = now.innerHTML;
   }
   document.dispatchEvent(new Event("refreshed"));

@@ -1,6 +1,11 @@
 // A rollout's page: what was read once is folded, and next and previous follow the table one came from.
 "use strict";
 
+// What fits the window stays in view beside a long conversation; what does not scrolls with the page.
+for (const part of document.querySelectorAll("[data-stays]")) {
+  part.classList.toggle("stays", part.offsetHeight < innerHeight - 32);
+}
+
 for (const fold of document.querySelectorAll("details[data-fold]")) {
   const key = "seen:" + fold.dataset.fold;
   try {
