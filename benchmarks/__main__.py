@@ -1,0 +1,22 @@
+"""`python -m benchmarks [NAME]`: runs one benchmark, or all of them."""
+
+from __future__ import annotations
+
+import sys
+
+from benchmarks import rollouts, weight
+
+BENCHMARKS = {"rollouts": rollouts.main, "weight": weight.main}
+
+
+def main() -> None:
+    """Runs what the command line names."""
+    asked = sys.argv[1:] or list(BENCHMARKS)
+    unknown = [name for name in asked if name not in BENCHMARKS]
+    if unknown:
+        sys.exit(f"there is no benchmark {unknown[0]!r}; there are {', '.join(BENCHMARKS)}")
+    for name in asked:
+        BENCHMARKS[name]()
+
+
+main()
