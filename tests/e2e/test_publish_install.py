@@ -191,6 +191,35 @@ def test_a_hub_is_served_administered_and_stopped_from_the_shell(tmp_path: Path)
     assert process.returncode == 0
 
 
+def test_a_hub_that_goes_away_during_a_run_has_all_of_it_once_it_is_back(tmp_path: Path) -> None:
+    shell = new_shell(tmp_path / "own", SANDLOT_HUB_DATA_DIR=str(tmp_path / "data"))
+    shell("hub", "user", "create", "ada", "--no-password").ok()
+    shell("env", "init", "my-env").ok()
+    with shell.started("hub", "serve", "--port", "0") as first:
+        assert first.stdout is not None
+        url = first.stdout.readline().strip()
+        shell.variables["SANDLOT_HUB"] = url
+        shell("hub", "key", "create", "ada", "--save-for", url).ok()
+        shell("env", "push", "my-env", "--no-isolation").ok()
+        with MockServer("<answer>7</answer>", latency=0.3) as server:
+            arguments = ["my-env", "-m", "mock", "-b", server.url, "-n", "12", "-r", "1", "-c", "1", "--push"]
+            with shell.started("eval", *arguments, "--owner", "ada") as running:
+                until(lambda: _rollouts(shell.folder / "outputs") >= 3)
+                first.kill()
+                first.wait()
+                until(lambda: _rollouts(shell.folder / "outputs") >= 6)
+                with shell.started("hub", "serve", "--port", url.rpartition(":")[2]) as second:
+                    assert second.stdout is not None
+                    assert second.stdout.readline().strip() == url
+                    _, err = running.communicate(timeout=90)
+                    assert running.returncode == 0, err
+                    assert "the run is at" in err
+                    folder = next((shell.folder / "outputs/evals").iterdir())
+                    with HubClient(url, key=_key(shell)) as client:
+                        info = next(iter(client.runs.search()))
+    assert (info.offset, info.rollouts, info.status) == ((folder / EVENTS).stat().st_size, 12, "done")
+
+
 def _key(shell: Shell) -> str:
     keys = json.loads((shell.home / "credentials.json").read_text())
     return str(next(iter(keys.values())))

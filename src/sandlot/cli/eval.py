@@ -76,7 +76,12 @@ async def _evaluate(
         playable = environment.playable
         try:
             for name in config.models:
-                model = connect(name, base_url=options["base_url"], key_var=options["key_var"], **_headers(options))
+                model = connect(
+                    name,
+                    base_url=options["base_url"],
+                    key_var=options["key_var"],
+                    **_endpoint_options(out, name, options),
+                )
                 try:
                     plan = plan_eval(config, playable=playable, model=model, ref=_ref(where, config))
                     done.append(await _play(out, plan, options, resume))
@@ -185,8 +190,12 @@ def _ref(found: Found, config: EvalConfig) -> EnvironmentRef:
     return msgspec.structs.replace(found.ref, args=config.args)
 
 
-def _headers(options: dict[str, Any]) -> dict[str, Any]:
+def _endpoint_options(out: Output, name: str, options: dict[str, Any]) -> dict[str, Any]:
+    """What else the model is connected with: headers, and for a local one where to say that it is being fetched."""
     pairs = [header.partition(":") for header in options["headers"]]
     if any(not colon for _, colon, _ in pairs):
         raise Invalid("a header is written as NAME: VALUE", hint='--header "X-Team: evals"')
-    return {"headers": {name.strip(): value.strip() for name, _, value in pairs}} if pairs else {}
+    found: dict[str, Any] = {"headers": {key.strip(): value.strip() for key, _, value in pairs}} if pairs else {}
+    if name.startswith("local:") and not options["base_url"]:
+        found["progress"] = out.say
+    return found
