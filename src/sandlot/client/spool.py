@@ -6,7 +6,9 @@ where the hub says it is; sending the same bytes again changes nothing, so a bro
 
 from __future__ import annotations
 
+import math
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +22,8 @@ from sandlot.store import EVENTS, RunFolder
 BATCH_BYTES = 4 * 1024 * 1024
 """Lines are gathered into batches of about this many bytes before compression."""
 
+_LAST_REQUEST = 60.0
+"""Seconds that a request which is under way at the deadline is waited for."""
 _PAUSES = (1.0, 2.0, 5.0, 10.0, 30.0)
 
 
@@ -109,14 +113,16 @@ class Spool:
         visibility: Visibility = "private",
         unpublished: bool = False,
         interval: float = 2.0,
-        last_words: float = 30.0,
+        last_words: float = 20.0,
     ) -> None:
-        """`interval` is the pause between two looks at the folder, `last_words` how long closing may take: seconds."""
+        """`interval` is the pause between two looks at the folder, `last_words` how long closing waits for a hub that
+        is away: seconds."""
         self._client = client
         self._path = path
         self._owner, self._visibility, self._unpublished = owner, visibility, unpublished
         self._interval, self._last_words = interval, last_words
         self._closing = threading.Event()
+        self._deadline = math.inf
         self._thread = threading.Thread(target=self._run, name="sandlot-spool", daemon=True)
         self.pushed: Pushed | None = None
         """How far the hub is."""
@@ -134,9 +140,12 @@ class Spool:
 
     def close(self) -> Pushed | None:
         """Sends what is left and ends the thread. Returns how far the hub is; None if it has nothing of the run."""
+        self._deadline = time.monotonic() + self._last_words
         self._closing.set()
         if self._thread.ident is not None:
-            self._thread.join(self._last_words)
+            self._thread.join(self._last_words + _LAST_REQUEST)
+            if self._thread.is_alive():
+                self.problem = Unreachable(f"{self._client.origin} did not take the rest of the run in time")
         return self.pushed
 
     def _run(self) -> None:
@@ -158,6 +167,9 @@ class Spool:
             except SandlotError as error:
                 self.problem = error
                 return
-            if last:
+            if last and (not failures or time.monotonic() >= self._deadline):
                 return
-            self._closing.wait(_PAUSES[min(failures, len(_PAUSES)) - 1] if failures else self._interval)
+            if last:
+                time.sleep(1.0)
+            else:
+                self._closing.wait(_PAUSES[min(failures, len(_PAUSES)) - 1] if failures else self._interval)
