@@ -84,6 +84,8 @@ class Controller:
         self.early: str | None = None
         """Why the run ended before its last step."""
         self._resumable = self._state()
+        self.tell_every = 15.0
+        """Seconds after which a long evaluation says how far it is."""
         self._seconds: dict[str, float] = {}
         """How long the last step and the last evaluation took: the expectation of the next."""
 
@@ -208,10 +210,20 @@ class Controller:
         if not self.evaluator.due(self.step, last=last):
             return
         self._announce(f"evaluation after step {self.step}", "eval")
-        started = time.perf_counter()
-        rollouts = await self.evaluator.play(
-            self.step, model=self.roles.policy, keep=self._keep, on_attempt=self._attempted
-        )
+        started = told = time.perf_counter()
+        played, total = 0, self.evaluator.total
+
+        def keep(rollout: Rollout) -> None:
+            nonlocal played, told
+            self._keep(rollout)
+            played += 1
+            now = time.perf_counter()
+            if now - told >= self.tell_every and played < total:
+                told = now
+                name = f"evaluation after step {self.step}, {played} of {total} rollouts"
+                self.progress.phase(name, (now - started) / played * (total - played))
+
+        rollouts = await self.evaluator.play(self.step, model=self.roles.policy, keep=keep, on_attempt=self._attempted)
         self._seconds["eval"] = time.perf_counter() - started
         self._record({**eval_figures(rollouts), "time/eval": self._seconds["eval"]})
 

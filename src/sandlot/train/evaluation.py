@@ -41,6 +41,11 @@ class Evaluator:
                     f"{name} has no held-out tasks", hint="set eval.num_tasks = 0 to train without evaluation"
                 )
 
+    @property
+    def total(self) -> int:
+        """How many rollouts an evaluation has."""
+        return self.config.rollouts_per_task * sum(map(len, self.tasks.values()))
+
     def due(self, step: int, *, last: bool) -> bool:
         """Whether the policy is evaluated after `step`."""
         if not self.tasks:

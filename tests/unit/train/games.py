@@ -48,6 +48,20 @@ class Game(Playable):
         return [Verdict(reward=self.judge(state["said"])) for state in states]
 
 
+class Watcher:
+    """Keeps what a run tells whoever watches it."""
+
+    def __init__(self) -> None:
+        self.phases: list[tuple[str, float | None]] = []
+        self.steps: list[float] = []
+
+    def phase(self, name: str, expected_seconds: float | None) -> None:
+        self.phases.append((name, expected_seconds))
+
+    def step(self, metrics: Mapping[str, float]) -> None:
+        self.steps.append(metrics["step"])
+
+
 def share_of_digits(text: str) -> float:
     return sum(c.isdigit() for c in text) / max(1, len(text))
 

@@ -12,13 +12,17 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from tests.tiny import make_tiny_model
-from tests.unit.train.games import Game, settings, share_of_digits, train
+from tests.unit.train.games import Game, Watcher, settings, share_of_digits, train
 
+import sandlot as vf
 from sandlot.errors import Conflict, Failed, Invalid
 from sandlot.inference import load_module, load_tokenizer
+from sandlot.records import Run
 from sandlot.store import RunFolder
 from sandlot.train import run_training
 from sandlot.train.checkpoints import newest_checkpoint
+from sandlot.train.controller import Controller
+from sandlot.train.run import build_roles
 
 
 @pytest.fixture(scope="module")
@@ -87,17 +91,6 @@ def test_every_rollout_is_in_the_folder_with_its_step_split_and_versions(model: 
 
 
 def test_a_run_tells_its_watcher_what_begins_and_what_came_out(model: Path, tmp_path: Path) -> None:
-    class Watcher:
-        def __init__(self) -> None:
-            self.phases: list[tuple[str, float | None]] = []
-            self.steps: list[float] = []
-
-        def phase(self, name: str, expected_seconds: float | None) -> None:
-            self.phases.append((name, expected_seconds))
-
-        def step(self, metrics: Any) -> None:
-            self.steps.append(metrics["step"])
-
     watcher = Watcher()
     train(settings(model, eval={"num_tasks": 2}), tmp_path / "run", Game(share_of_digits), progress=watcher)
     assert [name for name, _ in watcher.phases][1:] == [
@@ -261,3 +254,63 @@ def test_a_policy_that_has_learned_everything_ends_early_evaluated_exported_and_
     assert run.summary["steps"] < 60
     assert run.summary["after"]["eval/game/reward"] == 1.0
     assert (tmp_path / "run" / "merged" / "model.safetensors").is_file()
+
+
+class Talk(vf.MultiTurnEnv):
+    """Asks again until there were three answers."""
+
+    async def env_response(self, messages: Any, state: Any, **kwargs: Any) -> Any:
+        return [{"role": "user", "content": "again"}]
+
+    async def is_completed(self, messages: Any, state: Any, **kwargs: Any) -> bool:
+        return sum(message["role"] == "assistant" for message in messages) >= 3
+
+
+FORGETFUL = """\
+{%- for message in messages %}
+{{- '<|im_start|>' + message['role'] + '\n' }}
+{%- if message['role'] != 'assistant' or loop.last %}{{ message['content'] or '' }}{% endif %}
+{{- '<|im_end|>\n' }}
+{%- endfor %}
+{%- if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"""
+"""Leaves out what the assistant said in earlier turns, as templates do with reasoning."""
+
+
+@pytest.mark.parametrize("forgetful", [False, True])
+def test_conversations_are_trained_on_as_they_were_sampled_also_where_the_template_rewrites_history(
+    model: Path, tmp_path: Path, forgetful: bool
+) -> None:
+    if forgetful:
+        model = make_tiny_model(tmp_path / "model", chat_template=FORGETFUL)
+
+    def digits(completion: Any, **kwargs: Any) -> float:
+        return share_of_digits("".join(m["content"] or "" for m in completion if m["role"] == "assistant"))
+
+    rows = [{"question": letter} for letter in "abcd"]
+    env = Talk(dataset=rows, rubric=vf.Rubric(funcs=[digits]))
+    config = settings(model, sampling={"temperature": 0.7}, env={"id": "talk"})
+    train(config, tmp_path / "run", env.playable)
+    folder = RunFolder.open(tmp_path / "run")
+    first = folder.metrics()[0].values
+    assert first["rollouts/turns"] == 3
+    assert first["mismatch_kl"] < 1e-7
+    learned = first["groups/learned"] * 8
+    assert first["samples"] == learned * (3 if forgetful else 1)
+    assert first["rollouts/forked"] == (first["rollouts/played"] if forgetful else 0)
+    drawn = [r for r in folder.rollouts() if r.step == 1]
+    assert first["tokens"] <= sum(len(t.tokens.sampled) for r in drawn for t in r.turns if t.tokens)
+    assert first["tokens"] > 8 * learned
+
+
+def test_a_long_evaluation_says_how_far_it_is_and_how_long_the_rest_takes(model: Path, tmp_path: Path) -> None:
+    config = settings(model, steps=1, eval={"num_tasks": 2, "rollouts_per_task": 2, "at_start": False})
+    watcher = Watcher()
+    record = RunFolder.create(tmp_path / "run", Run(id="r", kind="train", name="t"))
+    controller = Controller(
+        config, build_roles(config, model), playables={"game": Game(share_of_digits)}, folder=record, progress=watcher
+    )
+    controller.tell_every = 0.0
+    asyncio.run(controller.run())
+    told = [(name, seconds) for name, seconds in watcher.phases if "rollouts" in name]
+    assert [name for name, _ in told] == [f"evaluation after step 1, {n} of 4 rollouts" for n in (1, 2, 3)]
+    assert all(seconds is not None and seconds > 0 for _, seconds in told)
