@@ -10,6 +10,8 @@ import time
 import traceback
 from collections.abc import Sequence
 
+import msgspec
+
 from sandlot.engine.request import PlayPolicy, Request
 from sandlot.engine.state import State, saved_state
 from sandlot.errors import Error
@@ -170,9 +172,7 @@ def _suffix(tokens: Tokens, prior: Prior) -> Tokens | None:
     length = len(prior.ids)
     if tokens.prompt[:length] != list(prior.ids):
         return None
-    return Tokens(
-        prompt=tokens.prompt[length:], sampled=tokens.sampled, logprobs=tokens.logprobs, versions=tokens.versions
-    )
+    return msgspec.structs.replace(tokens, prompt=tokens.prompt[length:])
 
 
 def _same(one: JsonObject, other: JsonObject) -> bool:
