@@ -5,22 +5,27 @@ from __future__ import annotations
 import re
 import socket
 import threading
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 import uvicorn
-from tests import pages_fixture
+from fastapi import FastAPI
+from tests import pages_fixture, pages_packages
 from tests.e2e.browser import CHROMIUM, Browser
 from tests.pages_fixture import EVAL_ID, TRAIN_ID, UNFINISHED_ID
+from tests.unit.hub.site import Clock, Site
 
+from sandlot.hub import Settings, create_app
 from sandlot.hub.web import view_app
 from sandlot.records import RolloutEvent
 from sandlot.store import RunFolder
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium: apt-get install chromium")
 
+PASSWORD = "correct horse battery"
 RUN = f"/runs/{EVAL_ID}"
 ROLLOUT = f"{RUN}/rollouts/01kro11out0000000300000001"
 PAGES = {
@@ -62,12 +67,26 @@ CONTRAST = """
 """
 
 
+HUB_PAGES = {
+    "home": "/",
+    "environments": "/environments",
+    "package": "/ada/catalogue",
+    "yanked": "/ada/catalogue?version=0.3.0",
+    "tasks": "/ada/catalogue/tasks",
+    "source": "/ada/catalogue/source/catalogue.py",
+    "versions": "/ada/catalogue/versions",
+    "runs": "/runs",
+    "login": "/login",
+    "private": "/ada/wordle-env",
+}
+
+
 @contextmanager
-def served(root: Path) -> Iterator[str]:
-    """`sandlot view` on a free port."""
+def served(app: FastAPI) -> Iterator[str]:
+    """An application on a free port."""
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(view_app(root), log_level="warning"))
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     yield f"http://127.0.0.1:{listener.getsockname()[1]}"
@@ -80,7 +99,21 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Runs that look real."""
     root = tmp_path_factory.mktemp("outputs")
     pages_fixture.write_all(root)
-    with served(root) as opened:
+    with served(view_app(root)) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def hub_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A hub with a few packages, of which ada has the password that tests log in with."""
+    app = create_app(Settings(data_dir=tmp_path_factory.mktemp("hub")))
+    site = Site(app.state.hub, app, Clock(time.time()))
+    app.state.hub.accounts.create_user("ada", password=PASSWORD)
+    scopes = ["account:read", "package:read", "package:publish", "package:yank", "package:admin"]
+    ada = site.user("ada", scopes=scopes)
+    pages_packages.fill(ada)
+    ada.put("/api/v1/packages/ada/catalogue/releases/0.3.0/yank", json={"reason": "It counted twice."})
+    with served(app) as opened:
         yield opened
 
 
@@ -91,8 +124,21 @@ async def browser() -> AsyncIterator[Browser]:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_every_page_fits_reads_and_loads_at_every_width(address: str, browser: Browser, scheme: str) -> None:
-    for name, path in PAGES.items():
+async def test_every_page_of_runs_fits_reads_and_loads_at_every_width(
+    address: str, browser: Browser, scheme: str
+) -> None:
+    await fits_and_reads(browser, address, PAGES, scheme=scheme)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_every_page_of_a_hub_fits_reads_and_loads_at_every_width(
+    hub_address: str, browser: Browser, scheme: str
+) -> None:
+    await fits_and_reads(browser, hub_address, HUB_PAGES, scheme=scheme)
+
+
+async def fits_and_reads(browser: Browser, address: str, pages: dict[str, str], *, scheme: str) -> None:
+    for name, path in pages.items():
         for width in (390, 900, 1440):
             await browser.view(width, scheme=scheme)
             await browser.open(address + path)
@@ -118,6 +164,33 @@ async def test_type_has_five_sizes(address: str, browser: Browser) -> None:
     for path in PAGES.values():
         await browser.open(address + path)
         assert set(await browser.ask(sizes)) <= {"12px", "14px", "16px", "20px", "28px"}
+
+
+async def test_install_lines_have_tabs_that_need_no_script(hub_address: str, browser: Browser) -> None:
+    await browser.view(1440, script=False)
+    await browser.open(f"{hub_address}/ada/catalogue")
+    shown = (
+        "[...document.querySelectorAll('.install .command')].filter((e) => e.checkVisibility()).map((e) => e.innerText)"
+    )
+    assert [line.split(" ")[0] for line in await browser.ask(shown)] == ["sandlot"]
+    await browser.click("label[for='with-uv']")
+    assert [line[:14] for line in await browser.ask(shown)] == ["uv pip install"]
+
+
+async def test_a_person_logs_in_sees_what_is_private_and_logs_out(hub_address: str, browser: Browser) -> None:
+    await browser.view(1440)
+    await browser.open(f"{hub_address}/ada/wordle-env")
+    await browser.click("main a[href^='/login']")
+    await browser.settled("location.pathname === '/login'")
+    for name, value in (("name", "ada"), ("password", PASSWORD)):
+        await browser.ask(f"void (document.querySelector('[name={name}]').value = '{value}')")
+    await browser.click("main form button")
+    await browser.settled("location.pathname === '/ada/wordle-env'")
+    assert "Guess a word" in await browser.ask("document.body.innerText")
+    await browser.click("form[action='/logout'] button")
+    await browser.settled("location.pathname === '/'")
+    await browser.open(f"{hub_address}/ada/wordle-env")
+    assert "There is nothing here" in await browser.ask("document.body.innerText")
 
 
 async def test_rows_and_rollouts_are_walked_by_keys(address: str, browser: Browser) -> None:
@@ -199,7 +272,7 @@ async def test_one_cursor_stands_across_all_charts(address: str, browser: Browse
 async def test_a_run_that_is_going_changes_its_numbers_in_place(browser: Browser, tmp_path: Path) -> None:
     run = pages_fixture.eval_run(status="running")
     events = [event for event in pages_fixture.eval_events(4, 2) if isinstance(event, RolloutEvent)]
-    with RunFolder.create(tmp_path / "r", run) as folder, served(tmp_path) as address:
+    with RunFolder.create(tmp_path / "r", run) as folder, served(view_app(tmp_path)) as address:
         folder.append(events[0])
         await browser.view(1440)
         await browser.open(address + RUN)

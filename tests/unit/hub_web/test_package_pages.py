@@ -180,6 +180,14 @@ def test_a_wrong_password_shows_the_form_again_and_says_so(anybody: TestClient) 
     assert "set-cookie" not in answer.headers
 
 
+def test_whoever_guesses_is_told_to_wait(hub: Site, anybody: TestClient) -> None:
+    hub.hub.accounts.create_user("eve", password=PASSWORD)
+    answers = [anybody.post("/login", data={"name": "eve", "password": str(n)}) for n in range(30)]
+    assert answers[0].status_code == 401
+    assert answers[-1].status_code == 429
+    assert "wait" in answers[-1].text
+
+
 @pytest.mark.parametrize("next", ["https://evil.example/", "//evil.example", "/\\evil.example", "javascript:alert(1)"])
 def test_logging_in_never_leads_away_from_the_hub(anybody: TestClient, next: str) -> None:
     form = {"name": "ada", "password": PASSWORD, "next": next}

@@ -14,6 +14,7 @@ from starlette.responses import RedirectResponse, Response
 
 from sandlot.errors import Forbidden, Unauthorized
 from sandlot.hub.http import SESSION_COOKIE, hub_of, origin_of
+from sandlot.hub.problems import status_of
 from sandlot.hub.web.render import page
 
 router = APIRouter(include_in_schema=False)
@@ -39,8 +40,9 @@ def login(
     try:
         session = hub.sessions.start(hub.sessions.sign_in(name, password))
     except Unauthorized as error:
-        context = {"next": here(next), "name": name, "problem": error.message, "command": "sandlot login"}
-        return page(request, "login.html.j2", context, status=401)
+        words = f"{error.message}; {error.hint}" if error.hint else error.message
+        context = {"next": here(next), "name": name, "problem": words, "command": "sandlot login"}
+        return page(request, "login.html.j2", context, status=status_of(error))
     answer = RedirectResponse(here(next), status_code=303)
     answer.set_cookie(
         SESSION_COOKIE,

@@ -19,6 +19,12 @@ WIDE = Frame(width=860, height=340, x_label="step", y=(0.0, 1.0))
 NARROW = Frame(width=360, height=220, x_label="step", y=(0.0, 1.0), left=32)
 SMALL = Frame(width=330, height=150, x_label="step", y=(0.0, 0.0), left=46, bottom=34)
 
+TOGETHER = 3
+"""So many environments share one chart with their held-out marks."""
+
+MOST_SMALL = 24
+"""How many environments have a small chart of their own."""
+
 TIMES = "time/"
 """Metrics of this prefix say where a step's seconds went."""
 
@@ -36,8 +42,8 @@ MULTIPLES: tuple[tuple[str, str, str], ...] = (
 """Title, unit and the metric's name; what the trainer did not write is not drawn."""
 
 
-def by_task(summary: RunSummary, address: str) -> Markup:
-    """Reward by task, lowest first; each bar leads to its task's rollouts."""
+def by_task(summary: RunSummary, address: str, colours: tuple[float, float]) -> Markup:
+    """Reward by task, lowest first; each bar leads to its task's rollouts. `colours`: the rewards of both ends."""
     scores = summary.task_scores
     if len(scores) < 2:
         return Markup("")
@@ -48,7 +54,7 @@ def by_task(summary: RunSummary, address: str) -> Markup:
         ", neighbours averaged" if grouped else ", 95 % intervals"
     )
     pictures = [
-        charts.ranked_bars(bars, frame, title=f"Reward by task, {note}")
+        charts.ranked_bars(bars, frame, title=f"Reward by task, {note}", colours=colours)
         for frame in (Frame(width=760, height=250, bottom=12), Frame(width=360, height=180, bottom=12, left=32))
     ]
     rows = [
@@ -124,19 +130,18 @@ def timing(rollout: Rollout) -> Markup:
 
 
 def rewards_by_step(scores: Sequence[StepScore], address: str) -> Markup:
-    """A training run's reward: a line for each environment, and its held-out evaluations as marks with intervals."""
-    series = []
-    names = sorted({one.environment for one in scores})[:3]
-    for index, name in enumerate(names):
-        for split, marked in (("train", False), ("eval", True)):
-            points = [
-                Point(one.step, one.mean, *_interval(one, marked))
-                for one in scores
-                if one.environment == name and one.split == split and one.mean is not None
-            ]
-            if points:
-                label = (f"{name} " if len(names) > 1 else "") + ("held out" if marked else "training")
-                series.append(Series(label, points, marked=marked, colour=1 + index))
+    """A training run's reward: a line for each environment, and its held-out evaluations as marks with intervals.
+
+    Of more than three environments the lines alone are drawn, of seven at most: each has its own chart below.
+    """
+    names = _environments(scores)
+    together = len(names) <= TOGETHER
+    series: list[Series] = []
+    for index, name in enumerate(names if together else names[: charts.MOST_LINES]):
+        lines = _reward_series(scores, name, colour=1 + index)
+        if len(names) > 1:
+            lines = [replace(one, name=f"{name} {one.name}" if together else name) for one in lines]
+        series += lines if together else [one for one in lines if not one.marked]
     if not series:
         return Markup("")
     link = f"{address}?step={{step}}#rows"
@@ -148,11 +153,30 @@ def rewards_by_step(scores: Sequence[StepScore], address: str) -> Markup:
     rows = [
         (str(one.step), one.environment, one.split, words.mean(one.mean, one.half_width), str(one.n)) for one in scores
     ]
-    note = "line: training, smoothed, over faint means of each step · circles: held out, with 95 % intervals"
+    note = "line: training, smoothed, over faint means of each step"
+    note += " · circles: held out, with 95 % intervals" if together else " · held out: below, by environment"
     table = Table(("Step", "Environment", "Split", "Reward", "n"), rows)
     return Markup(
         charts.figure(title, pictures, table=table, note=note, key=[(one.name, one.colour) for one in series])
     )
+
+
+def _environments(scores: Iterable[StepScore]) -> list[str]:
+    return sorted({one.environment for one in scores})
+
+
+def _reward_series(scores: Iterable[StepScore], environment: str, *, colour: int) -> list[Series]:
+    """One environment's training line and its held-out marks, those of them that there are."""
+    found = []
+    for split, name, marked in (("train", "training", False), ("eval", "held out", True)):
+        points = [
+            Point(one.step, one.mean, *_interval(one, marked))
+            for one in scores
+            if one.environment == environment and one.split == split and one.mean is not None
+        ]
+        if points:
+            found.append(Series(name, points, marked=marked, colour=colour))
+    return found
 
 
 def _interval(one: StepScore, marked: bool) -> tuple[float | None, float | None]:
@@ -164,7 +188,10 @@ def _interval(one: StepScore, marked: bool) -> tuple[float | None, float | None]
 def multiples(scores: Sequence[StepScore], metrics: Sequence[MetricsEvent], address: str) -> list[Markup]:
     """The small charts under the reward: what the learner wrote, and what the rollouts themselves say."""
     link = f"{address}?step={{step}}#rows"
+    names = _environments(scores)
     drawn = []
+    if len(names) > TOGETHER:
+        drawn = [_small(name, "reward", _reward_series(scores, name, colour=1), link) for name in names[:MOST_SMALL]]
     for title, unit, name in MULTIPLES:
         points = _metric(metrics, name)
         if points:
@@ -192,7 +219,7 @@ def _from_rollouts(scores: Iterable[StepScore], value: Callable[[StepScore], flo
         number = value(one)
         if one.split == "train" and number is not None:
             points[one.environment].append(Point(one.step, number))
-    return [Series(name, points[name]) for name in sorted(points)[:3]]
+    return [Series(name, points[name]) for name in sorted(points)[: charts.MOST_LINES]]
 
 
 def _metric(metrics: Iterable[MetricsEvent], name: str) -> list[Point]:

@@ -109,7 +109,7 @@ def run_page(request: Request, run_id: str) -> Response:
         context["settings"] = settings_of(run.config)
         context["multiples"] = curves.multiples(summary.step_scores, source.metrics(run_id), address)
         return page(request, "train.html.j2", context)
-    context["task_chart"] = curves.by_task(summary, address)
+    context["task_chart"] = curves.by_task(summary, address, scale_of(summary))
     context["time_split"] = curves.time_split(summary)
     return page(request, "run.html.j2", context)
 

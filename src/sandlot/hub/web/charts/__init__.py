@@ -7,10 +7,11 @@ stands in a figure with a table of its numbers behind it.
 from sandlot.hub.web.charts.bars import MOST_BARS, Bar, Lane, Part, averaged, ranked_bars, share_bar, waterfall
 from sandlot.hub.web.charts.figure import MOST_ROWS, Table, figure
 from sandlot.hub.web.charts.frame import Frame, ticks
-from sandlot.hub.web.charts.lines import Point, Series, line_chart, smoothed, stacked_areas
+from sandlot.hub.web.charts.lines import MOST_LINES, Point, Series, line_chart, smoothed, stacked_areas
 
 __all__ = [
     "MOST_BARS",
+    "MOST_LINES",
     "MOST_ROWS",
     "Bar",
     "Frame",
