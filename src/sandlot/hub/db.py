@@ -17,6 +17,8 @@ import alembic.config
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
+from sandlot.errors import Invalid, MissingDependency, Unreachable
+
 metadata = sa.MetaData(
     naming_convention={
         "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -51,19 +53,22 @@ class Database:
     """Connections to one database. `read()` and `write()` each give one transaction."""
 
     def __init__(self, url: str) -> None:
-        self.engine = sa.create_engine(url, pool_pre_ping=not url.startswith("sqlite"), pool_size=16, max_overflow=48)
+        self.engine = _engine(url)
         self.is_sqlite = self.engine.dialect.name == "sqlite"
         if self.is_sqlite:
             sa.event.listen(self.engine, "connect", _prepare_sqlite)
             sa.event.listen(self.engine, "begin", _begin_sqlite)
 
     def migrate(self) -> None:
-        """Brings the schema to the newest migration."""
+        """Brings the schema to the newest migration. `Unreachable` if the database does not answer."""
         config = alembic.config.Config()
         config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
-        with self.write() as connection:
-            config.attributes["connection"] = connection
-            alembic.command.upgrade(config, "head")
+        try:
+            with self.write() as connection:
+                config.attributes["connection"] = connection
+                alembic.command.upgrade(config, "head")
+        except sa.exc.OperationalError as error:
+            raise Unreachable(f"the database does not answer: {error.orig}", hint="is its server up?") from None
 
     @contextmanager
     def read(self) -> Iterator[sa.Connection]:
@@ -80,6 +85,25 @@ class Database:
     def close(self) -> None:
         """Closes the pooled connections."""
         self.engine.dispose()
+
+
+def _engine(url: str) -> sa.Engine:
+    try:
+        return sa.create_engine(url, pool_pre_ping=not url.startswith("sqlite"), pool_size=16, max_overflow=48)
+    except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError) as error:
+        hint = "write it like postgresql+psycopg://user@host/name"
+        raise Invalid(f"the database's URL cannot be read: {error}", hint=hint) from None
+    except ModuleNotFoundError as error:
+        hint = f"pip install {error.name}, or leave database_url empty for SQLite"
+        raise MissingDependency(f"the driver {error.name} of the database is not installed", hint=hint) from None
+
+
+def lock(connection: sa.Connection, column: sa.Column[str], *, value: str) -> None:
+    """Holds the row whose key is `value` until the transaction ends, so that who writes what belongs to it goes alone.
+
+    On SQLite there is nothing to do: a write transaction is alone in the whole database.
+    """
+    connection.execute(sa.select(column).where(column == value).with_for_update())
 
 
 def upsert(connection: sa.Connection, table: sa.Table, *, values: dict[str, Any], add: str | None = None) -> None:

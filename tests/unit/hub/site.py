@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -13,11 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import sqlalchemy as sa
 from fastapi.testclient import TestClient
 from tests.unit.hub.artefacts import Built, build, wheel_entries, zip_bytes
 
 from sandlot import api
 from sandlot.hub import Hub, Settings, create_app, open_hub
+from sandlot.ids import new_id
 
 START = 1_767_225_600.0
 """2026-01-01T00:00:00Z."""
@@ -79,11 +82,25 @@ def _prepared() -> Path:
     return folder
 
 
+def _database() -> str:
+    """A new database where `SANDLOT_TEST_POSTGRES` names a server (`postgresql+psycopg://…`); else SQLite, by ''."""
+    server = os.environ.get("SANDLOT_TEST_POSTGRES", "")
+    if not server:
+        return ""
+    name = f"sandlot_{new_id()}"
+    engine = sa.create_engine(f"{server}/postgres", isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.execute(sa.text(f"create database {name}"))
+    engine.dispose()
+    return f"{server}/{name}"
+
+
 @contextmanager
 def site(folder: Path, **settings: Any) -> Iterator[Site]:
     """A hub on a folder; its SDK is a tiny stand-in unless `sdk_wheel` says otherwise (None: the real one)."""
     clock = Clock()
     settings.setdefault("sdk_wheel", _prepared())
+    settings.setdefault("database_url", _database())
     if not folder.exists():
         shutil.copytree(_prepared() / "data", folder)
     app = create_app(Settings(data_dir=folder, **settings), now=clock)

@@ -19,7 +19,7 @@ from sandlot.hub.accounts import Deed, find_account, record
 from sandlot.hub.accounts.tables import accounts
 from sandlot.hub.blobs import Blob, BlobStore
 from sandlot.hub.clock import Clock, later, stamp
-from sandlot.hub.db import Database
+from sandlot.hub.db import Database, lock
 from sandlot.hub.packages.announced import Announced, read_manifest
 from sandlot.hub.packages.archives import Limits, read_wheel, sdist_entries
 from sandlot.hub.packages.metadata import compare, dist_info_folder, read_project
@@ -128,6 +128,7 @@ class Publishing:
         self, row: Mapping[str, Any], manifest: Manifest, *, metadata_sha256: str, viewer: Viewer
     ) -> dict[str, Any]:
         with self._db.write() as connection:
+            lock(connection, accounts.c.id, value=row["owner_id"])
             account = {"id": row["owner_id"], "name": _owner_name(connection, row["owner_id"])}
             viewer.require("package:publish", account["id"], owner=account["name"])
             announced = Announced(row["name"], row["version"], manifest)

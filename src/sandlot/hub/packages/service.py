@@ -13,9 +13,10 @@ import sqlalchemy as sa
 
 from sandlot import api
 from sandlot.hub.accounts import Deed, record
+from sandlot.hub.accounts.tables import accounts
 from sandlot.hub.blobs import BlobStore
 from sandlot.hub.clock import Clock, stamp
-from sandlot.hub.db import Database
+from sandlot.hub.db import Database, lock
 from sandlot.hub.packages import queries
 from sandlot.hub.packages.archives import Limits
 from sandlot.hub.packages.browse import list_source, read_source
@@ -160,6 +161,7 @@ class Packages:
         return self.release(ref[0], ref[1], version=row["version"], viewer=viewer)
 
     def _touch(self, connection: sa.Connection, package: Row, *, viewer: Viewer, values: dict[str, Any]) -> None:
+        lock(connection, accounts.c.id, value=package["owner_id"])
         latest = refresh_latest(connection, dict(package))
         changes = {"updated_at": stamp(self._now()), "updated_by": viewer.account_id or package["updated_by"]}
         connection.execute(

@@ -19,7 +19,7 @@ from sandlot import api
 from sandlot.errors import Invalid
 from sandlot.hub.blobs import BlobStore
 from sandlot.hub.clock import Clock, stamp
-from sandlot.hub.db import Database, upsert
+from sandlot.hub.db import Database, lock, upsert
 from sandlot.hub.permissions import Viewer
 from sandlot.hub.problems import problem
 from sandlot.hub.runs.chunks import ChunkWriter, LineReader, Place, file_pieces, unpack_line
@@ -99,6 +99,7 @@ class Ingestion:
             self._judge(run["id"], taken)
             chunk = self._blobs.put(file_pieces(taken.file)).sha256
             with self._db.write() as connection:
+                lock(connection, runs.c.id, value=run["id"])
                 known = _known(connection, run["id"], batch.offset, sha256=announced)
                 return known or self._write(connection, run["id"], taken=taken, chunk=chunk, viewer=viewer)
 
