@@ -23,7 +23,7 @@ from sandlot.config import merge
 from sandlot.envs import Found, find, load
 from sandlot.errors import Failed, Invalid
 from sandlot.evals import EvalConfig, EvalPlan, Summary, folder_of_eval, plan_eval, run_eval
-from sandlot.models import connect
+from sandlot.models import Registry, connect
 from sandlot.records import EnvironmentRef, Rollout, Run
 from sandlot.store import RunFolder
 
@@ -196,6 +196,7 @@ def _endpoint_options(out: Output, name: str, options: dict[str, Any]) -> dict[s
     if any(not colon for _, colon, _ in pairs):
         raise Invalid("a header is written as NAME: VALUE", hint='--header "X-Team: evals"')
     found: dict[str, Any] = {"headers": {key.strip(): value.strip() for key, _, value in pairs}} if pairs else {}
-    if name.startswith("local:") and not options["base_url"]:
+    # An id of the registry comes before the scheme, and its endpoint fetches nothing.
+    if name.startswith("local:") and not options["base_url"] and name not in Registry.find():
         found["progress"] = out.say
     return found
