@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -62,6 +63,16 @@ def test_a_writer_that_breaks_off_leaves_nothing(store: BlobStore, tmp_path: Pat
         store.put(broken())
     assert not store.has(sha256_hex(b"abc"))
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_what_a_killed_writer_left_is_gone_after_a_day_and_what_is_written_now_stays(tmp_path: Path) -> None:
+    FileStore(tmp_path)
+    old, new = tmp_path / "incoming" / "old", tmp_path / "incoming" / "new"
+    for path in (old, new):
+        path.write_bytes(b"half")
+    os.utime(old, (0, 0))
+    FileStore(tmp_path)
+    assert (old.exists(), new.exists()) == (False, True)
 
 
 def test_what_is_not_there_is_not_found_at_once(store: BlobStore) -> None:

@@ -21,17 +21,24 @@ _LIMIT = 120.0
 @contextmanager
 def live_hub(folder: Path) -> Iterator[str]:
     """The address of a hub that serves `folder`."""
-    command = [sys.executable, "-c", _SERVE, str(folder)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
-        assert server.stdout is not None
-        assert server.stderr is not None
+    with running_hub(folder) as (url, server):
         try:
-            url = server.stdout.readline().strip()
-            assert url.startswith("http://"), server.stderr.read()
             yield url
         finally:
             server.terminate()
             server.wait(20)
+
+
+@contextmanager
+def running_hub(folder: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """A hub that serves `folder`: its address and its process, which the caller ends."""
+    command = [sys.executable, "-c", _SERVE, str(folder)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        assert server.stderr is not None
+        url = server.stdout.readline().strip()
+        assert url.startswith("http://"), server.stderr.read()
+        yield url, server
 
 
 @dataclass(frozen=True)

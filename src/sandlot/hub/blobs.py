@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -19,6 +20,9 @@ from sandlot.hub.problems import problem
 
 CHUNK = 1024 * 1024
 """How many bytes are read or sent at once."""
+
+
+_BROKEN_OFF_SECONDS = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,7 @@ class FileStore(BlobStore):
         self._root = root
         self._incoming = root / "incoming"
         self._incoming.mkdir(parents=True, exist_ok=True)
+        self._forget_broken_off()
 
     def put(self, chunks: Iterable[bytes], *, expect: Blob | None = None, limit: int | None = None) -> Blob:
         most = limit if expect is None else min(expect.size, limit if limit is not None else expect.size)
@@ -96,6 +101,15 @@ class FileStore(BlobStore):
             return self._path(sha256).open("rb")
         except FileNotFoundError:
             raise _missing(sha256) from None
+
+    def _forget_broken_off(self) -> None:
+        """Deletes what writers that were killed have left behind; one that still writes is younger."""
+        for path in self._incoming.iterdir():
+            try:
+                if path.stat().st_mtime < time.time() - _BROKEN_OFF_SECONDS:
+                    path.unlink()
+            except FileNotFoundError:
+                continue  # Another process that opened the store was faster.
 
     def _path(self, sha256: str) -> Path:
         return self._root / sha256[:2] / sha256[2:4] / sha256
