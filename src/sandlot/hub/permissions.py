@@ -41,6 +41,8 @@ class Viewer:
     """Of the key; None for a person who signed in, whom no key limits."""
     only_owner: str | None = None
     """The id of the one owner that the key is bound to."""
+    admin: bool = False
+    """Has the role of an owner with everybody; a key's scopes limit it all the same."""
     everything: bool = False
     """For whoever runs the hub and works on its files directly."""
     origin: str = ""
@@ -54,8 +56,12 @@ class Viewer:
         """Whether the viewer has `permission` on what `owner_id` owns."""
         if self.everything:
             return True
-        role = self.roles.get(owner_id)
+        role = "owner" if self.admin else self.roles.get(owner_id)
         return role is not None and permission in GRANTS[role] and self._key_allows(permission, owner_id)
+
+    def sees_all(self, permission: str) -> bool:
+        """Whether the viewer may read everybody's private things."""
+        return self.everything or (self.admin and self.only_owner is None and self._key_allows(permission, ""))
 
     def readable(self, permission: str) -> tuple[str, ...]:
         """The ids of the owners whose private things the viewer may read."""

@@ -164,6 +164,20 @@ def test_a_role_in_an_organisation_says_what_a_member_may(
     refused(bob.delete("/api/v1/packages/acme/gsm-env/releases/0.1.0"), 403, "scope_missing")
 
 
+def test_an_administrator_may_do_everything_within_a_keys_scopes(hub: Site, ada: TestClient) -> None:
+    published(ada, "0.1.0")
+    hub.hub.accounts.create_user("root-user", admin=True)
+    admin = hub.with_key(hub.secret("root-user", scopes=["package:read", "package:yank"]))
+    path = "/api/v1/packages/ada/gsm-env"
+    assert admin.get(path).status_code == 200
+    assert admin.get("/api/v1/packages").json()["items"][0]["name"] == "gsm-env"
+    assert admin.put(f"{path}/releases/0.1.0/yank", json={"reason": "malware"}).json()["yanked"]
+    refused(admin.delete(f"{path}/releases/0.1.0"), 403, "scope_missing")
+    assert hub.with_key(hub.secret("root-user", scopes=["run:read"])).get(path).status_code == 404
+    bound = hub.with_key(hub.secret("root-user", scopes=["package:read"], owner="root-user"))
+    assert bound.get(path).status_code == 404
+
+
 def test_members_are_seen_by_members_changed_by_owners_and_may_leave(hub: Site, ada: TestClient) -> None:
     ada.post("/api/v1/organisations", json={"name": "acme"}).raise_for_status()
     bob, url = hub.user("bob", scopes=["account:read", "account:admin"]), "/api/v1/organisations/acme/members"

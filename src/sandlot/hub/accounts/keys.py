@@ -97,6 +97,7 @@ class Keys:
             account_id=user.account_id,
             name=user.name,
             roles=user.roles,
+            admin=user.admin,
             scopes=frozenset(row["scopes"]),
             only_owner=row["owner_id"],
         )

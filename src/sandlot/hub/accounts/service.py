@@ -172,7 +172,7 @@ def viewer_of(connection: sa.Connection, account_id: str) -> Viewer:
     query = sa.select(members.c.organisation_id, members.c.role).where(members.c.user_id == account_id)
     roles: dict[str, Role] = {account_id: "owner"}
     roles.update({row.organisation_id: row.role for row in connection.execute(query)})
-    return Viewer(account_id=account_id, name=row["name"], roles=roles)
+    return Viewer(account_id=account_id, name=row["name"], roles=roles, admin=row["admin"])
 
 
 def record(connection: sa.Connection, viewer: Viewer, *, deed: Deed, at: str) -> None:

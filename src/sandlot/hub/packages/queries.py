@@ -40,7 +40,7 @@ class PackageQuery:
 
 def visible(viewer: Viewer) -> sa.ColumnElement[bool]:
     """The condition that a package may be seen."""
-    if viewer.everything:
+    if viewer.sees_all("package:read"):
         return sa.true()
     return (packages.c.visibility == "public") | packages.c.owner_id.in_(viewer.readable("package:read"))
 
