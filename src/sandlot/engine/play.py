@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from sandlot.engine.deadline import Deadline
 from sandlot.engine.flight import Flight, failure_of
 from sandlot.engine.playable import Playable
 from sandlot.engine.request import PlayPolicy, Request
@@ -95,7 +96,7 @@ class Player:
 
     async def _play(self, flight: Flight) -> None:
         begin = time.perf_counter()
-        deadline = asyncio.timeout(self.playable.limits.play)
+        deadline = Deadline(self.playable.limits.play)
         state = flight.state
         try:
             async with deadline:

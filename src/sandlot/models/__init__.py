@@ -6,6 +6,7 @@ from sandlot.models.endpoint import Endpoint, Price, Retries
 from sandlot.models.endpoint_model import EndpointModel
 from sandlot.models.limit import AdaptiveLimit
 from sandlot.models.model import Completion, Model, Prior
+from sandlot.models.patience import Clock, rollout_clock, waiting
 from sandlot.models.registry import Registry
 from sandlot.models.setback import OVERLONG_WORDINGS, is_overlong
 
@@ -14,6 +15,7 @@ __all__ = [
     "PROVIDERS",
     "AdaptiveLimit",
     "ClientModel",
+    "Clock",
     "Completion",
     "Endpoint",
     "EndpointModel",
@@ -25,4 +27,6 @@ __all__ = [
     "connect",
     "from_client",
     "is_overlong",
+    "rollout_clock",
+    "waiting",
 ]

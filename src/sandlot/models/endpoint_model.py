@@ -24,6 +24,7 @@ from sandlot.models.dialects import CHAT, Dialect
 from sandlot.models.endpoint import Endpoint, Retries
 from sandlot.models.limit import AdaptiveLimit
 from sandlot.models.model import Completion, Model, Prior
+from sandlot.models.patience import waiting
 from sandlot.models.setback import Setback, refused, unreachable, unreadable, without_choices
 from sandlot.records import Message, Sampling, Tool
 
@@ -87,7 +88,8 @@ class EndpointModel(Model):
                 if tries > 1:
                     result.error.args = (f"{result.error} (after {tries} tries)",)
                 raise result.error
-            await asyncio.sleep(wait)
+            with waiting():
+                await asyncio.sleep(wait)
 
     async def close(self) -> None:
         """Closes the connections of the running event loop."""
@@ -99,7 +101,8 @@ class EndpointModel(Model):
         return target
 
     async def _try(self, target: _Target, body: bytes) -> Completion | Setback:
-        ticket = await target.limit.acquire()
+        with waiting():
+            ticket = await target.limit.acquire()
         try:
             result = await self._exchange(target, body)
             if isinstance(result, Completion):
