@@ -11,6 +11,7 @@ from hypothesis import given, strategies as st
 
 from sandlot.hub.web import charts
 from sandlot.hub.web.charts import Bar, Frame, Lane, Part, Point, Series, Table
+from sandlot.hub.web.charts.lines import thinned
 
 HOSTILE = "</svg><script>alert(1)</script>\"'&"
 numbers = st.floats(-1e9, 1e9)
@@ -27,11 +28,11 @@ def test_ticks_are_in_order_and_within_the_range(low: float, width: float, most:
 @given(st.lists(st.tuples(st.integers(0, 1000), numbers), min_size=1, max_size=60, unique_by=lambda pair: pair[0]))
 def test_a_line_chart_is_a_picture_with_every_point_inside(points: list[tuple[int, float]]) -> None:
     series = Series("reward", [Point(x, y) for x, y in sorted(points)], marked=True)
-    drawn = ElementTree.fromstring(charts.line_chart([series], Frame(width=300, height=150), title="Reward"))
+    drawn = ElementTree.fromstring(charts.line_chart([series], Frame(width=1000, height=150), title="Reward"))
     circles = [one for one in drawn.iter("circle") if one.get("class") == "mark"]
     assert len(circles) == len(points)
     for one in circles:
-        assert 0 <= float(one.get("cx", "-1")) <= 300
+        assert 0 <= float(one.get("cx", "-1")) <= 1000
         assert 0 <= float(one.get("cy", "-1")) <= 150
 
 
@@ -99,3 +100,13 @@ def test_a_figure_has_its_numbers_behind_it() -> None:
 def test_smoothing_keeps_a_constant_and_starts_at_the_first_value() -> None:
     assert charts.smoothed([0.4] * 20) == pytest.approx([0.4] * 20)
     assert charts.smoothed([1.0, 0.0, 0.0])[0] == 1.0
+
+
+@given(st.integers(1, 3000), st.integers(1, 9))
+def test_a_long_series_is_thinned_to_what_pixels_show_and_keeps_its_ends(count: int, pixels: int) -> None:
+    values = list(range(count))
+    kept = list(thinned(values, Frame(width=330, left=46, right=12), pixels))
+    assert kept[0] == 0
+    assert kept[-1] == count - 1
+    assert kept == sorted(set(kept))
+    assert len(kept) <= max(2, 272 // pixels) + 1

@@ -25,6 +25,9 @@ TOGETHER = 3
 MOST_SMALL = 24
 """How many environments have a small chart of their own."""
 
+SMALL_ROWS = 100
+"""How many steps the table behind a small chart shows."""
+
 TIMES = "time/"
 """Metrics of this prefix say where a step's seconds went."""
 
@@ -151,7 +154,8 @@ def rewards_by_step(scores: Sequence[StepScore], address: str) -> Markup:
         charts.line_chart(series, NARROW, title=title, link=link, labelled=False),
     ]
     rows = [
-        (str(one.step), one.environment, one.split, words.mean(one.mean, one.half_width), str(one.n)) for one in scores
+        (str(one.step), one.environment, one.split, words.mean(one.mean, one.half_width), str(one.n))
+        for one in reversed(scores)
     ]
     note = "line: training, smoothed, over faint means of each step"
     note += " · circles: held out, with 95 % intervals" if together else " · held out: below, by environment"
@@ -251,7 +255,9 @@ def _time_areas(series: Sequence[Series], link: str) -> Markup:
 
 
 def _table(series: Sequence[Series]) -> Table:
-    steps = sorted({point.x for one in series for point in one.points})
+    """The numbers of a small chart, the newest steps first."""
+    steps = sorted({point.x for one in series for point in one.points}, reverse=True)
     values = [{point.x: point.y for point in one.points} for one in series]
-    rows = [(words.count(step), *(words.number(value.get(step)) for value in values)) for step in steps]
-    return Table(("Step", *(one.name for one in series)), rows)
+    shown = steps[:SMALL_ROWS]
+    rows = [(words.count(step), *(words.number(value.get(step)) for value in values)) for step in shown]
+    return Table(("Step", *(one.name for one in series)), rows, total=len(steps))

@@ -25,6 +25,9 @@ router = APIRouter(include_in_schema=False)
 
 KINDS = ("eval", "train", "check")
 
+HELD_OUT = 60
+"""How many of the newest held-out figures are listed beside the curve."""
+
 BY_TASK = 400
 """How many rollouts a page shows where they are grouped by task."""
 
@@ -105,7 +108,7 @@ def run_page(request: Request, run_id: str) -> Response:
     }
     if run.kind == "train":
         context["reward_chart"] = curves.rewards_by_step(summary.step_scores, address)
-        context["held_out"] = [one for one in reversed(summary.step_scores) if one.split == "eval"]
+        context["held_out"] = [one for one in reversed(summary.step_scores) if one.split == "eval"][:HELD_OUT]
         context["settings"] = settings_of(run.config)
         context["multiples"] = curves.multiples(summary.step_scores, source.metrics(run_id), address)
         return page(request, "train.html.j2", context)

@@ -54,7 +54,7 @@ def _behind(table: Table) -> str:
         + "</tr>"
         for row in table.rows[:MOST_ROWS]
     )
-    left = (table.total or len(table.rows)) - MOST_ROWS
+    left = (table.total or len(table.rows)) - min(len(table.rows), MOST_ROWS)
     more = f"<p>{left:,} more rows are in the page's machine form.</p>" if left > 0 else ""
     return (
         '<details class="behind"><summary>Numbers</summary><div class="scroll" tabindex="0">'

@@ -7,13 +7,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from itertools import pairwise
+from typing import TypeVar
 
 from sandlot.hub.web import words
 from sandlot.hub.web.charts.frame import Frame, axes, opening, pixel, span
 
 MOST_LINES = 7
-MOST_LINKS = 400
-"""Above so many steps only every n-th is a link, so that a long training's page stays small."""
+LINK_PIXELS = 6
+"""A step's link is at least so wide; of more steps only every n-th is a link."""
+
+MARK_PIXELS = 12
+"""A mark and its whisker are at least so far from the next."""
+
+RAW_PIXELS = 2
+"""A faint point takes at least so much of the width; of more only every n-th is drawn."""
+
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +47,8 @@ class Series:
 
 
 def smoothed(values: Sequence[float], weight: float | None = None) -> list[float]:
-    """The exponential moving average, corrected for its start. `weight` of the past: by the length, at most 0.9."""
-    keep = min(0.9, max(0.0, 1 - 8 / max(8, len(values)))) if weight is None else weight
+    """The exponential moving average, corrected for its start. `weight` of the past: by the length, at most 0.98."""
+    keep = min(0.98, max(0.0, 1 - 8 / max(8, len(values)))) if weight is None else weight
     out: list[float] = []
     total = norm = 0.0
     for value in values:
@@ -87,38 +96,54 @@ def _range(frame: Frame, points: Sequence[Point]) -> tuple[float, float]:
 
 def _data(series: Sequence[Series], frame: Frame) -> str:
     """What the cursor's script reads: where steps fall, and each series' numbers."""
-    values = {one.name: [[p.x, round(p.y, 6)] for p in one.points] for one in series}
+    values = {one.name: [[p.x, float(f"{p.y:.5g}")] for p in thinned(one.points, frame, 1)] for one in series}
     box = [frame.left, frame.width - frame.right, *frame.x]
     return f' data-box="{escape(json.dumps(box))}" data-series="{escape(json.dumps(values))}"'
 
 
 def _draw(one: Series, frame: Frame) -> tuple[str, tuple[float, float]]:
     """A series, and where its last point stands."""
-    parts = [f'<g class="c{one.colour}">']
-    if one.marked:
-        for p in one.points:
-            x, y = pixel(frame.at_x(p.x)), pixel(frame.at_y(p.y))
-            if p.low is not None and p.high is not None:
-                parts.append(f'<path class="whisker" d="M{x} {pixel(frame.at_y(p.low))}V{pixel(frame.at_y(p.high))}"/>')
-            parts.append(f'<circle class="mark" cx="{x}" cy="{y}" r="4"/>')
-        last = one.points[-1].y if one.points else 0.0
-    else:
-        curve = smoothed([p.y for p in one.points])
-        if len(one.points) > 8:
-            parts += [
-                f'<circle class="raw" cx="{pixel(frame.at_x(p.x))}" cy="{pixel(frame.at_y(p.y))}" r="2"/>'
-                for p in one.points[:: max(1, len(one.points) // 600)]
-            ]
-        path = "L".join(
-            f"{pixel(frame.at_x(p.x))} {pixel(frame.at_y(y))}" for p, y in zip(one.points, curve, strict=True)
-        )
-        if len(one.points) == 1:
-            parts.append(f'<circle class="fill" cx="{path.split()[0]}" cy="{path.split()[1]}" r="3"/>')
-        elif path:
-            parts.append(f'<path class="line" d="M{path}"/>')
-        last = curve[-1] if curve else 0.0
-    end = (frame.at_x(one.points[-1].x), frame.at_y(last)) if one.points else (0.0, 0.0)
-    return "".join(parts) + "</g>", end
+    if not one.points:
+        return "", (0.0, 0.0)
+    drawn, last = _marks(one.points, frame) if one.marked else _line(one.points, frame)
+    return f'<g class="c{one.colour}">{drawn}</g>', (frame.at_x(one.points[-1].x), frame.at_y(last))
+
+
+def _marks(points: Sequence[Point], frame: Frame) -> tuple[str, float]:
+    parts = []
+    for p in thinned(points, frame, MARK_PIXELS):
+        x, y = pixel(frame.at_x(p.x)), pixel(frame.at_y(p.y))
+        if p.low is not None and p.high is not None:
+            parts.append(f'<path class="whisker" d="M{x} {pixel(frame.at_y(p.low))}V{pixel(frame.at_y(p.high))}"/>')
+        parts.append(f'<circle class="mark" cx="{x}" cy="{y}" r="4"/>')
+    return "".join(parts), points[-1].y
+
+
+def _line(points: Sequence[Point], frame: Frame) -> tuple[str, float]:
+    """The smoothed line over its faint points, of both no more than the chart's pixels can show."""
+    curve = smoothed([p.y for p in points])
+    raw = "".join(
+        f'<circle class="raw" cx="{pixel(frame.at_x(p.x))}" cy="{pixel(frame.at_y(p.y))}" r="2"/>'
+        for p in thinned(points, frame, RAW_PIXELS)
+    )
+    ends = [
+        f"{pixel(frame.at_x(p.x))} {pixel(frame.at_y(y))}"
+        for p, y in thinned(list(zip(points, curve, strict=True)), frame, 1)
+    ]
+    if len(points) == 1:
+        x, y = ends[0].split()
+        return f'<circle class="fill" cx="{x}" cy="{y}" r="3"/>', curve[-1]
+    path = f'<path class="line" d="M{"L".join(ends)}"/>'
+    return (raw if len(points) > 8 else "") + path, curve[-1]
+
+
+def thinned(values: Sequence[Item], frame: Frame, pixels: int) -> Sequence[Item]:
+    """Every n-th of `values`, so that each has as many pixels of the chart's width; the last one always stays."""
+    most = max(2, (frame.width - frame.left - frame.right) // pixels)
+    every = -(-len(values) // most)
+    if every <= 1:
+        return values
+    return [*values[: len(values) - 1 : every], values[-1]]
 
 
 def _labels(ends: Sequence[tuple[float, float, Series]], frame: Frame) -> str:
@@ -138,7 +163,7 @@ def _labels(ends: Sequence[tuple[float, float, Series]], frame: Frame) -> str:
 
 def _links(steps: Sequence[float], frame: Frame, link: str) -> str:
     """One invisible band for each step, which opens it: the chart is a map of the rollouts, also without script."""
-    chosen = steps[:: max(1, -(-len(steps) // MOST_LINKS))]
+    chosen = thinned(steps, frame, LINK_PIXELS)
     edges = [frame.left, *((frame.at_x(a) + frame.at_x(b)) / 2 for a, b in pairwise(chosen))]
     edges.append(frame.width - frame.right)
     parts = []
@@ -158,7 +183,7 @@ def stacked_areas(
     """Values on top of each other over the same steps, as bands; a series that lacks a step counts nothing there."""
     if len(series) > MOST_LINES:
         raise ValueError(f"{len(series)} bands; at most {MOST_LINES} can be told apart")
-    steps = sorted({p.x for one in series for p in one.points})
+    steps = list(thinned(sorted({p.x for one in series for p in one.points}), frame, 1))
     if not steps:
         return ""
     values = [{p.x: p.y for p in one.points} for one in series]
