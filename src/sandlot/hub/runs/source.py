@@ -132,7 +132,7 @@ class TaskScore(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     mean: float
     n: int
     low: float | None = None
-    """The 95 % interval of the mean, over this task's rollouts; None where there are fewer than two."""
+    """The 95 % interval of the mean, over this task's rollouts; None where there are fewer than three."""
     high: float | None = None
     environment: str = ""
 

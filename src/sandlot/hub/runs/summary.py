@@ -12,6 +12,9 @@ from sandlot.stats import Interval, mean, mean_interval, pass_at_k, percentiles
 PASSED = 0.5
 """The reward from which a rollout passes where the run's config does not say."""
 
+WHISKERS_FROM = 3
+"""So many rollouts a task must have for its own interval: that of two covers everything and says nothing."""
+
 ROUNDING = 1e-9
 """So much may be missing: a weighted sum that should be 1 is sometimes just below."""
 
@@ -109,8 +112,8 @@ def _task_scores(tasks: dict[tuple[str, str], list[RolloutRow]]) -> list[TaskSco
                     task_id=task_id,
                     mean=interval.mean,
                     n=interval.n,
-                    low=interval.low,
-                    high=interval.high,
+                    low=interval.low if interval.n >= WHISKERS_FROM else None,
+                    high=interval.high if interval.n >= WHISKERS_FROM else None,
                     environment=environment,
                 )
             )

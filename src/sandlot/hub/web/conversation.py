@@ -20,6 +20,12 @@ LONG_CHARACTERS = 2400
 PREVIEW_LINES = 10
 PREVIEW_CHARACTERS = 900
 
+MOST_CHARACTERS = 200_000
+"""How much of one message a page holds; the machine form has all of it."""
+
+MOST_PICTURE = 4_000_000
+"""Characters of a picture's data address, above which it is named and not shown."""
+
 _PICTURE = re.compile(r"data:image/(png|jpeg|gif|webp);base64,[A-Za-z0-9+/=\s]+\Z")
 
 
@@ -30,11 +36,10 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
     preview: str | None = None
     lines: int = 1
     picture: bool = False
-
-    @property
-    def size(self) -> int:
-        """Bytes in UTF-8."""
-        return len(self.text.encode("utf-8", "replace"))
+    size: int = 0
+    """Bytes in UTF-8, of all of it."""
+    cut: bool = False
+    """Whether `text` is only the start."""
 
 
 class Call(msgspec.Struct, kw_only=True):
@@ -92,11 +97,13 @@ def said_of(messages: Iterable[JsonObject]) -> list[Said]:
 
 def block(text: str) -> Block:
     """`text`, with a preview if it is long."""
-    lines = text.count("\n") + 1
+    lines, size = text.count("\n") + 1, len(text.encode("utf-8", "replace"))
     if lines <= LONG_LINES and len(text) <= LONG_CHARACTERS:
-        return Block(text=text, lines=lines)
+        return Block(text=text, lines=lines, size=size)
     preview = "\n".join(text.split("\n", PREVIEW_LINES)[:PREVIEW_LINES])[:PREVIEW_CHARACTERS]
-    return Block(text=text, preview=preview, lines=lines)
+    cut = len(text) > MOST_CHARACTERS
+    shown = text[:MOST_CHARACTERS] if cut else text
+    return Block(text=shown, preview=preview, lines=lines, size=size, cut=cut)
 
 
 def _messages(messages: Iterable[JsonObject], calls: dict[str, Call], *, first: bool) -> list[Said]:
@@ -148,7 +155,9 @@ def _blocks(content: Any) -> Iterable[Block]:
             continue
         image = part.get("image_url")
         url = image.get("url") if isinstance(image, Mapping) else image
-        if isinstance(url, str) and _PICTURE.match(url):
+        if isinstance(url, str) and len(url) > MOST_PICTURE:
+            yield block(f"a picture of {len(url):,} characters, too large to be shown here")
+        elif isinstance(url, str) and _PICTURE.match(url):
             yield Block(text=url, picture=True)
         else:
             yield block(json.dumps(part, ensure_ascii=False))

@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from sandlot.hub.web import assets, words
+from sandlot.hub.web.conversation import block
 from sandlot.hub.web.site import Site
 
 POLICY = (
@@ -55,6 +56,7 @@ _templates.filters.update(
     absolute=words.absolute,
     iso=lambda when: moment.isoformat() if (moment := words.moment(when)) else "",
     urlencode=lambda text: quote(str(text), safe="/"),
+    block=block,
     setting=lambda value: {True: "yes", False: "no"}.get(value, value) if isinstance(value, bool) else value,
     segment=lambda text: quote(str(text), safe=""),
     json=lambda value: msgspec.json.format(msgspec.json.encode(value), indent=2).decode(),
