@@ -204,7 +204,7 @@ def test_CLI_09_one_name_in_every_spelling_from_the_folder_to_the_model(
 ) -> None:
     made = shell("env", "init", given, "--json").ok().record
     assert (made["folder"], made["module"], made["name"]) == ("environments/my_env", "my_env", "my-env")
-    with MockServer("<answer>1</answer>") as server:
+    with MockServer("1") as server:
         for asked in ("my-env", "my_env", "environments/my_env", "./environments/my_env"):
             run = shell("eval", asked, "-m", "mock", "-b", server.url, "-n", "1", "-r", "1", "--json").ok().record
             assert run["runs"][0]["name"] == "my-env"

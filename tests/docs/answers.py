@@ -13,6 +13,8 @@ def answer(messages: Sequence[Message]) -> str:
     """The answer to the last message. One in four is wrong, always the same ones."""
     asked = text_of(messages[-1].get("content"))
     is_wrong = zlib.crc32(asked.encode()) % 4 == 0
+    if repeated := re.search(r"Repeat this and say nothing else: (.*)", asked):
+        return repeated[1] + " again" * is_wrong
     if added := re.search(r"(-?\d+) \+ (-?\d+)", asked):
         return f"<answer>{int(added[1]) + int(added[2]) + is_wrong}</answer>"
     if counted := re.search(r"letter '(\w)' .* '(\w+)'", asked):

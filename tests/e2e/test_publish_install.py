@@ -47,7 +47,7 @@ def test_what_was_published_is_listed_described_and_read(world: World) -> None:
     assert [(each["owner"], each["name"], each["latest_version"]) for each in listed] == [("ada", "my-env", "0.1.0")]
     info = world.ada("env", "info", "ada/my-env", "--json").ok().record
     assert info["release"]["manifest"]["probe"]["kind"] == "single-turn"
-    assert info["tags"] == ["math", "single-turn"]
+    assert info["tags"] == ["instruction-following", "single-turn"]
     shown = world.ada("env", "info", "ada/my-env").ok().out
     assert "correct (weight 1)" in shown
     files = world.ada("env", "inspect", "ada/my-env", "--json").ok().record
@@ -111,7 +111,7 @@ def trainer(world: World, tmp_path_factory: pytest.TempPathFactory) -> Shell:
 
 
 def test_a_run_of_the_release_is_pushed_whole_pinned_and_only_once(trainer: Shell, world: World) -> None:
-    with MockServer("<answer>7</answer>") as server:
+    with MockServer("7") as server:
         done = trainer("eval", "ada/my-env", "-m", "mock", "-b", server.url, "-n", "4", "-r", "2", "--json").ok()
     folder = trainer.folder / done.record["runs"][0]["folder"]
     pushed = trainer("run", "push", str(folder), "--json").ok().record
@@ -127,7 +127,7 @@ def test_a_run_of_the_release_is_pushed_whole_pinned_and_only_once(trainer: Shel
 
 
 def test_a_run_is_sent_while_it_is_written_and_complete_when_it_ends(trainer: Shell, world: World) -> None:
-    with MockServer("<answer>7</answer>", latency=0.05) as server:
+    with MockServer("7", latency=0.05) as server:
         arguments = ["my-env", "-m", "mock", "-b", server.url, "-n", "6", "-r", "2", "-c", "1", "--push"]
         done = trainer("eval", *arguments).ok()
     assert "the run is at http://" in done.err
@@ -139,7 +139,7 @@ def test_a_run_is_sent_while_it_is_written_and_complete_when_it_ends(trainer: Sh
 
 def test_a_hub_that_refuses_the_run_does_not_end_it(trainer: Shell) -> None:
     trainer("env", "init", "unknown-env").ok()
-    with MockServer("<answer>7</answer>") as server:
+    with MockServer("7") as server:
         done = trainer("eval", "unknown-env", "-m", "mock", "-b", server.url, "-n", "2", "-r", "1", "--push")
     assert done.code == 0
     assert "the hub does not have the whole run" in done.err
@@ -147,7 +147,7 @@ def test_a_hub_that_refuses_the_run_does_not_end_it(trainer: Shell) -> None:
 
 
 def test_a_killed_run_is_resumed_and_pushed_with_nothing_lost_and_nothing_twice(trainer: Shell, world: World) -> None:
-    with MockServer("<answer>7</answer>", latency=0.2) as server:
+    with MockServer("7", latency=0.2) as server:
         arguments = ["my-env", "-m", "mock", "-b", server.url, "-n", "10", "-r", "1", "-c", "2", "-o", "killed"]
         with trainer.started("eval", *arguments) as process:
             until(lambda: _rollouts(trainer.folder / "killed") >= 3)
@@ -201,7 +201,7 @@ def test_a_hub_that_goes_away_during_a_run_has_all_of_it_once_it_is_back(tmp_pat
         shell.variables["SANDLOT_HUB"] = url
         shell("hub", "key", "create", "ada", "--save-for", url).ok()
         shell("env", "push", "my-env", "--no-isolation").ok()
-        with MockServer("<answer>7</answer>", latency=0.3) as server:
+        with MockServer("7", latency=0.3) as server:
             arguments = ["my-env", "-m", "mock", "-b", server.url, "-n", "12", "-r", "1", "-c", "1", "--push"]
             with shell.started("eval", *arguments, "--owner", "ada") as running:
                 until(lambda: _rollouts(shell.folder / "outputs") >= 3)

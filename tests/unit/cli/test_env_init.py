@@ -109,6 +109,6 @@ def test_its_own_tests_pass_and_fail_when_the_reward_is_wrong(sandlot: Shell) ->
     assert done.returncode == 0, done.stdout
     assert "5 passed" in done.stdout
     file = Path("environments/my_env/my_env.py")
-    file.write_text(file.read_text().replace("return 1.0 if", "return 0.5 if"))
+    file.write_text(file.read_text().replace("return 1.0 if said", "return 0.5 if said"))
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert "1 failed" in done.stdout
