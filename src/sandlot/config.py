@@ -139,6 +139,8 @@ def _problem(cls: type[BaseModel], entry: Any) -> str:
     if entry["type"] == "missing":
         return f"{name!r} is required"
     message = str(entry["msg"]).removeprefix("Value error, ")
+    if not name:
+        return message  # Said of the config as a whole, by a validator that looks at several fields.
     return f"{name}: {message}" + ("" if isinstance(entry["input"], dict) else f", found {entry['input']!r}")
 
 

@@ -11,11 +11,12 @@ import msgspec
 from sandlot.cli.lazy import command
 from sandlot.cli.output import Output
 from sandlot.cli.report import report, training_report
+from sandlot.cli.run_list import status_of
 from sandlot.client import read_settings
 from sandlot.errors import Invalid, NotFound
 from sandlot.evals import summarise
-from sandlot.records import JsonObject, MetricsEvent, Rollout, conversation, text_of
-from sandlot.store import RunFolder, list_runs
+from sandlot.records import JsonObject, MetricsEvent, Rollout, Run, conversation, text_of
+from sandlot.store import RunFolder, list_runs, read_entry
 
 _COLUMNS = {
     "id": "ROLLOUT",
@@ -30,6 +31,7 @@ _COLUMNS = {
 }
 _SAID = 60
 _SHOWN_STEPS = 20
+_GOES_ON = {"eval": "eval", "train": "rl"}
 
 
 @command("show")
@@ -66,9 +68,11 @@ def run_folder(text: str) -> Path:
 
 def _show_figures(out: Output, folder: RunFolder) -> None:
     run, metrics = folder.run, folder.metrics()
+    status = status_of(read_entry(folder.path))
     record = {
         "folder": str(folder.path),
         **msgspec.to_builtins(run),
+        "status": status,
         "metrics": [{"step": each.step, **each.values} for each in metrics],
     }
     if run.kind == "train":
@@ -77,11 +81,16 @@ def _show_figures(out: Output, folder: RunFolder) -> None:
         # A run that was killed has no figures on record; they are in its rollouts all the same.
         summary = run.summary or msgspec.to_builtins(summarise(folder.rollouts(), expected=run.expected))
         record["summary"] = summary
-        text = report(f"{run.name} · {run.model} · {run.kind}, {run.status}, started {run.started}", summary)
+        text = report(f"{run.name} · {run.model} · {run.kind}, {status}, started {run.started}", summary)
     out.result(record, text)
     if run.message:
         out.say(run.message)
-    out.next(f"sandlot run show {folder.path} --rollouts", f"sandlot run push {folder.path}")
+    onward = [f"sandlot {_GOES_ON[run.kind]} --resume {folder.path}"] if _may_go_on(run, status) else []
+    out.next(*onward, f"sandlot run show {folder.path} --rollouts", f"sandlot run push {folder.path}")
+
+
+def _may_go_on(run: Run, status: str) -> bool:
+    return run.kind in _GOES_ON and status in ("killed", "interrupted", "failed")
 
 
 def _curve(metrics: list[MetricsEvent]) -> list[str]:

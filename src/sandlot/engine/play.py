@@ -139,11 +139,14 @@ class Player:
                 flight.tools = tools
             continued = flight.continued(messages)
             start = time.perf_counter()
-            completion = await self.model.generate(
-                messages, tools=tools, sampling=self._sampling(flight), prior=continued[1]
-            )
-            seconds = time.perf_counter() - start
-            flight.seconds["model"] += seconds
+            try:
+                completion = await self.model.generate(
+                    messages, tools=tools, sampling=self._sampling(flight), prior=continued[1]
+                )
+            finally:
+                # A call that failed, or that the deadline cut off, was the model's time and not the environment's.
+                seconds = time.perf_counter() - start
+                flight.seconds["model"] += seconds
             flight.record(messages, completion, continued=continued, start=start - flight.clock, seconds=seconds)
             state["turn"] = len(flight.turns)
             await playable.observe(state, messages, completion)

@@ -14,6 +14,7 @@ import json
 import subprocess
 import sys
 import tomllib
+import traceback
 import typing
 from collections.abc import Mapping
 from pathlib import Path
@@ -100,9 +101,14 @@ def load(found: Found, env_args: Mapping[str, Any] | None = None) -> Environment
     except SandlotError:
         raise
     except Exception as error:  # boundary: the author's load_environment
-        raise Invalid(f"load_environment of {found.ref.id} raised {type(error).__name__}: {error}") from error
+        raise Invalid(
+            f"load_environment of {found.ref.id} raised {type(error).__name__}{_place(found, error)}: {error}"
+        ) from error
     if not isinstance(environment, Environment):
-        raise Invalid(f"load_environment of {found.ref.id} returned a {type(environment).__name__}, not an Environment")
+        raise Invalid(
+            f"load_environment of {found.ref.id} returned {type(environment).__name__}, not an Environment",
+            hint="end it with: return env",
+        )
     environment.env_id = found.ref.name or found.ref.id
     environment.env_args = arguments
     return environment
@@ -127,7 +133,18 @@ def _imported(found: Found) -> ModuleType:
     except SandlotError:
         raise
     except Exception as error:  # boundary: the author's module
-        raise Invalid(f"importing {found.module} raised {type(error).__name__}: {error}") from error
+        raise Invalid(
+            f"importing {found.module} raised {type(error).__name__}{_place(found, error)}: {error}"
+        ) from error
+
+
+def _place(found: Found, error: Exception) -> str:
+    """Where in the author's own code an exception came from: the innermost file and line of it, or nothing."""
+    module = sys.modules.get(found.module)
+    file = getattr(module, "__file__", None) or (found.path and str(found.path / f"{found.module}.py")) or ""
+    own = str(Path(file).parent if Path(file).name == "__init__.py" else Path(file))
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.startswith(own)]
+    return f" at {frames[-1].filename}:{frames[-1].lineno}" if own and frames else ""
 
 
 def _config_parameter(factory: Any) -> tuple[str, type[Config]] | None:

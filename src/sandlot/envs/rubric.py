@@ -90,8 +90,10 @@ class _Sheet:
     def enter(self, function: RewardFunction, returned: Any) -> None:
         """Takes what a function returned."""
         score = returned if isinstance(returned, Score) else Score(returned)
-        value = _number(score.value, f"{function.name} returned")
-        self.metrics.update({name: _number(number, f"metric {name} is") for name, number in score.metrics.items()})
+        value = _number(score.value, "it returned")
+        self.metrics.update(
+            {name: _number(number, f"its metric {name!r} is") for name, number in score.metrics.items()}
+        )
         if function.weight == 0:
             self.metrics[function.name] = value
         self.rewards.append(Reward(name=function.name, value=value, weight=function.weight, feedback=score.feedback))

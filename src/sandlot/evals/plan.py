@@ -103,6 +103,11 @@ def choose_tasks(config: EvalConfig, playable: Playable) -> list[Task]:
         return []
     every = config.shuffle or config.num_tasks < 0
     tasks = list(islice(playable.tasks(config.split), MOST_TASKS + 1 if every else config.num_tasks))
+    if not tasks:
+        raise Invalid(
+            f"{playable.name} has no task in its split {config.split!r}, so there is nothing to play",
+            hint="look at the rows of its dataset, or ask for another one with --split",
+        )
     if len(tasks) > MOST_TASKS:
         what = "shuffling" if config.num_tasks > 0 else "all of them"
         raise Invalid(

@@ -431,3 +431,16 @@ async def test_the_environments_own_sampling_holds_where_the_run_says_nothing() 
     sent = model.samplings[0]
     assert (sent.max_tokens, sent.temperature, sent.stop, sent.extra) == (40, 0.0, ["END"], {"a": 1, "b": 2})
     assert rollout.sampling.max_tokens == 40
+
+
+@pytest.mark.parametrize("ending", ["it fails", "the deadline"])
+async def test_a_call_that_comes_to_nothing_was_the_models_time_and_not_the_environments(ending: str) -> None:
+    async def answer(messages: object) -> Completion:
+        await asyncio.sleep(0.2)
+        raise ModelError("the endpoint is down")
+
+    limits = Limits(play=0.1 if ending == "the deadline" else None)
+    (rollout,) = await played(Game(limits=limits), AnswerModel(answer), retries=0)
+    assert rollout.stop == ("timeout" if ending == "the deadline" else "error")
+    assert rollout.timing.model >= 0.09
+    assert rollout.timing.environment < 0.05

@@ -118,8 +118,12 @@ def test_what_is_not_there_says_how_to_install_it(tmp_path: Path, monkeypatch: p
         ("x = 1", "has no function load_environment"),
         ("import not_there_at_all", "No module named 'not_there_at_all'"),
         ("def load_environment(: pass", "raised SyntaxError"),
-        ("def load_environment(): raise KeyError('x')", "raised KeyError"),
-        ("def load_environment(): return 3", "returned a int"),
+        (
+            "x = 1\nimport json\njson.loads('{')",
+            r"raised JSONDecodeError at .*load_bad\w*\.py:3: Expecting property name",
+        ),
+        ("def load_environment():\n    raise KeyError('x')", r"raised KeyError at .*load_bad\w*\.py:2: 'x'"),
+        ("def load_environment(): return 3", "returned int, not an Environment"),
         ("def load_environment(level): return 3", "missing a required argument: 'level'"),
     ],
 )

@@ -29,6 +29,13 @@ def test_the_number_of_tasks_is_what_was_asked_for_as_far_as_there_are_any(numbe
     assert ids(Quiz(3), num_tasks=number) == ["t0", "t1", "t2"][:count]
 
 
+@pytest.mark.parametrize("settings", [{}, {"num_tasks": 5}, {"shuffle": True}])
+def test_an_environment_without_a_single_task_is_an_error_and_no_finished_run(settings):
+    with pytest.raises(Invalid, match="quiz has no task in its split 'eval'"):
+        ids(Quiz([]), **settings)
+    assert ids(Quiz([]), num_tasks=0) == []
+
+
 def test_shuffled_tasks_depend_on_the_seed_alone_and_a_smaller_number_is_the_beginning_of_a_larger():
     first = ids(Quiz(30), shuffle=True, seed=1, num_tasks=10)
     assert first == ids(Quiz(30), shuffle=True, seed=1, num_tasks=20)[:10]

@@ -252,13 +252,16 @@ def test_a_run_is_pinned_only_when_its_digest_is_the_releases(ada: TestClient) -
         used(built.manifest.digest, version="0.1.0"),
         used("sha256:" + "0" * 64, version="0.1.0"),
         used(built.manifest.digest, id="gsm-env"),
+        used(f"sha256:{built.wheel.sha256}", version="0.1.0"),
     ]
     shown = create(ada, a_run(environments=refs)).json()["environments"]
     assert [(ref["owner"], ref["version"], ref["pinned"]) for ref in shown] == [
         ("ada", "0.1.0", True),
         ("ada", "0.1.0", False),
         ("ada", "0.1.0", True),
+        ("ada", "0.1.0", True),  # As plain pip and uv install it: all they know is the wheel's own hash.
     ]
+    assert shown[3]["digest"] == built.manifest.digest
 
 
 def test_runs_are_listed_newest_first_by_kind_owner_and_package(hub: Site, ada: TestClient) -> None:

@@ -62,6 +62,7 @@ def test_what_cannot_work_is_refused_before_anything_starts(table: dict[str, Any
     with pytest.raises(Invalid) as caught:
         build(TrainConfig, MINIMAL | table)
     assert message in caught.value.message
+    assert ": :" not in caught.value.message
 
 
 def test_a_group_of_one_is_fine_where_nothing_is_compared() -> None:

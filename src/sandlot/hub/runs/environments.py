@@ -1,7 +1,7 @@
 """Which package and release a run's environment is.
 
 Invariants: a look-up never makes a package; an owner is never guessed beyond the viewer's own accounts; a run is pinned
-only where the digest is that of a release.
+only where the digest is that of a release or of one of its files.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from sandlot.errors import Invalid, NotFound
 from sandlot.hub.accounts.tables import accounts
 from sandlot.hub.packages import find_package
-from sandlot.hub.packages.tables import packages, releases
+from sandlot.hub.packages.tables import files, packages, releases
 from sandlot.hub.permissions import Viewer
 from sandlot.hub.problems import problem
 from sandlot.ids import PackageRef, normal_name
@@ -37,12 +37,23 @@ def attach(
             raise
         return {**columns, "package_id": None, "release_id": None}
     columns["owner"] = package["owner"]
-    query = sa.select(releases).where((releases.c.package_id == package["id"]) & (releases.c.digest == ref.digest))
-    found = connection.execute(query.where(releases.c.deleted_at.is_(None))).mappings().all()
+    release = _release(connection, package["id"], ref)
+    if release is None:
+        return {**columns, "package_id": package["id"], "release_id": None}
+    columns |= {"version": release["version"], "digest": release["digest"]}
+    return {**columns, "package_id": package["id"], "release_id": release["id"]}
+
+
+def _release(connection: sa.Connection, package_id: str, ref: EnvironmentRef) -> Mapping[str, Any] | None:
+    """The release that a digest is of: its own, or a file's, which is all that plain pip and uv put on record."""
+    if not ref.digest:
+        return None
+    file = sa.select(files.c.release_id).where(files.c.sha256 == ref.digest.removeprefix("sha256:"))
+    known = (releases.c.digest == ref.digest) | releases.c.id.in_(file)
+    query = sa.select(releases).where((releases.c.package_id == package_id) & known & releases.c.deleted_at.is_(None))
+    found = connection.execute(query.order_by(releases.c.created_at)).mappings().all()
     same = [row for row in found if ref.version in (None, row["version"])] or found
-    if same:
-        return {**columns, "version": same[0]["version"], "package_id": package["id"], "release_id": same[0]["id"]}
-    return {**columns, "package_id": package["id"], "release_id": None}
+    return dict(same[0]) if same else None
 
 
 def _named(ref: EnvironmentRef) -> tuple[str, str | None]:
