@@ -43,7 +43,7 @@ class Player:
     ) -> None:
         self.playable = playable
         self.model = model
-        self.sampling = sampling_over(sampling, playable.sampling)
+        self.sampling = sampling
         self.policy = policy
         self.on_attempt = on_attempt
 
@@ -70,10 +70,11 @@ class Player:
         return [self._ruled(flight, given.get(id(flight))) for flight in flights]
 
     async def _attempt(self, request: Request, attempt: int) -> Flight:
+        sampling = sampling_over(self.sampling, self.playable.sampling_of(request.task))
         state = new_state(
-            request.task, rollout_id=new_id(), seed=request.seed, model=self.model.name, sampling=self.sampling
+            request.task, rollout_id=new_id(), seed=request.seed, model=self.model.name, sampling=sampling
         )
-        flight = Flight(request, state=state, attempt=attempt, sampling=self.sampling)
+        flight = Flight(request, state=state, attempt=attempt, sampling=sampling)
         try:
             if await self._setup(flight):
                 await self._play(flight)
@@ -83,7 +84,7 @@ class Player:
 
     async def _setup(self, flight: Flight) -> bool:
         begin = time.perf_counter()
-        deadline = asyncio.timeout(self.playable.limits.setup)
+        deadline = asyncio.timeout(self.playable.limits_of(flight.state).setup)
         try:
             async with deadline:
                 flight.attach(await self.playable.setup(flight.state))
@@ -96,7 +97,7 @@ class Player:
 
     async def _play(self, flight: Flight) -> None:
         begin = time.perf_counter()
-        deadline = Deadline(self.playable.limits.play)
+        deadline = Deadline(self.playable.limits_of(flight.state).play)
         state = flight.state
         try:
             async with deadline:
@@ -153,7 +154,7 @@ class Player:
 
     def _sampling(self, flight: Flight) -> Sampling:
         """The run's sampling with this call's own seed: the rollout's, moved on by the number of the turn."""
-        return msgspec.structs.replace(self.sampling, seed=(flight.request.seed + len(flight.turns)) & 0x7FFFFFFF)
+        return msgspec.structs.replace(flight.sampling, seed=(flight.request.seed + len(flight.turns)) & 0x7FFFFFFF)
 
     def _over_limit(self, flight: Flight) -> str | None:
         limit = self.policy.max_tokens
@@ -175,7 +176,7 @@ class Player:
             raise
 
     async def _cleaned(self, flight: Flight) -> None:
-        deadline = asyncio.timeout(self.playable.limits.cleanup)
+        deadline = asyncio.timeout(self.playable.limits_of(flight.state).cleanup)
         try:
             async with deadline:
                 await self.playable.cleanup(flight.state)

@@ -68,6 +68,14 @@ class Playable(ABC):
     async def score(self, states: Sequence[State]) -> list[Verdict]:
         """One verdict for each of `states`, in order. One state, unless `grouped`."""
 
+    def limits_of(self, state: State) -> Limits:
+        """The limits of this rollout: the playable's own, unless its tasks differ in them."""
+        return self.limits
+
+    def sampling_of(self, task: Task) -> Sampling:
+        """How this task wants to be sampled: as the playable does, unless its tasks differ in it."""
+        return self.sampling
+
     async def observe(self, state: State, messages: Messages, completion: Completion) -> None:
         """Called after each completion was put on record, with the prompt that it answers."""
         return

@@ -3,6 +3,7 @@
 from sandlot.engine import State
 from sandlot.envs.conversation import Conversation
 from sandlot.envs.decorators import cleanup, metric, reward, stop, teardown
+from sandlot.envs.env_group import EnvGroup
 from sandlot.envs.environment import Environment
 from sandlot.envs.load import Found, find, load, load_environment
 from sandlot.envs.multiturn import MultiTurnEnv, SingleTurnEnv, ToolEnv
@@ -18,6 +19,8 @@ from sandlot.envs.release import Built, build_release
 from sandlot.envs.response import Response
 from sandlot.envs.results import Results, RolloutOutput
 from sandlot.envs.rubric import GroupRewardFunc, RewardFunc, Rubric, Score
+from sandlot.envs.rubric_group import RubricGroup
+from sandlot.envs.stateful_tools import StatefulToolEnv
 from sandlot.envs.taskset import EnvConfig, Taskset, TasksetConfig
 from sandlot.envs.toolbox import Toolbox
 
@@ -28,6 +31,7 @@ __all__ = [
     "Conversation",
     "Env",
     "EnvConfig",
+    "EnvGroup",
     "Environment",
     "Found",
     "GroupRewardFunc",
@@ -39,9 +43,11 @@ __all__ = [
     "RewardFunc",
     "RolloutOutput",
     "Rubric",
+    "RubricGroup",
     "Score",
     "SingleTurnEnv",
     "State",
+    "StatefulToolEnv",
     "Taskset",
     "TasksetConfig",
     "ThinkParser",

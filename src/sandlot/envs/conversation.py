@@ -33,8 +33,9 @@ class Conversation(Playable):
         self.environment = environment
         self.name = environment.env_id or type(environment).__name__
         self._stops = [(function.__name__, function) for _, function in marked(environment, "stop")]
-        self._cleanups = [*marked(environment, "cleanup"), *marked(environment.rubric, "cleanup")]
-        self._teardowns = [*marked(environment, "teardown"), *marked(environment.rubric, "teardown")]
+        owners = [environment, *environment.rubric.parts]
+        self._cleanups = [each for owner in owners for each in marked(owner, "cleanup")]
+        self._teardowns = [each for owner in owners for each in marked(owner, "teardown")]
         self._completed_takes = _parameters_of_override(type(environment))
 
     @property

@@ -22,6 +22,7 @@ from sandlot.envs.evaluate import Evaluable
 from sandlot.envs.parsers import Parser
 from sandlot.envs.response import Response, trajectory_step
 from sandlot.envs.rubric import Rubric
+from sandlot.envs.rubric_group import RubricGroup
 from sandlot.envs.tasks import Source, Tasks, first, shuffled
 from sandlot.envs.taskset import EnvConfig, Taskset
 from sandlot.envs.toolbox import Toolbox, as_tool
@@ -127,6 +128,15 @@ class Environment(Evaluable):
             )
         return chosen
 
+    def add_rubric(self, rubric: Rubric) -> None:
+        """Adds a rubric: its rewards are added to those that there are."""
+        rubrics = self.rubric.rubrics if isinstance(self.rubric, RubricGroup) else [self.rubric]
+        self.rubric = RubricGroup([*rubrics, rubric])
+        self.__dict__.pop("playable", None)
+        for tasks in (self._train, self._eval):
+            if tasks is not None:
+                tasks.check_columns()
+
     def get_dataset(self, n: int = -1, seed: int | None = None) -> list[dict[str, Any]]:
         """The first `n` training rows (-1: all), shuffled by `seed` if one is given, with their prompts."""
         return self._rows("train", n, seed)
@@ -212,7 +222,10 @@ class Environment(Evaluable):
     def _tasks_of(self, source: Source) -> Tasks | None:
         if source is None:
             return None
-        return Tasks(source, system_prompt=self.system_prompt, few_shot=self.few_shot, on_columns=self.rubric.check)
+        return Tasks(source, system_prompt=self.system_prompt, few_shot=self.few_shot, on_columns=self._check_columns)
+
+    def _check_columns(self, columns: Iterable[str]) -> None:
+        self.rubric.check(columns)
 
     def _rows(self, split: str, n: int, seed: int | None) -> list[dict[str, Any]]:
         tasks = self.split(split)

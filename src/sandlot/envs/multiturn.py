@@ -8,9 +8,9 @@ from typing import Any
 from sandlot.engine import State
 from sandlot.envs.decorators import stop
 from sandlot.envs.environment import Environment, called_no_tool
-from sandlot.envs.toolbox import ErrorFormatter, Toolbox
+from sandlot.envs.toolbox import ErrorFormatter, Toolbox, message_of
 from sandlot.errors import Invalid
-from sandlot.records import Messages
+from sandlot.records import JsonObject, Message, Messages
 
 
 class MultiTurnEnv(Environment):
@@ -76,9 +76,18 @@ class ToolEnv(MultiTurnEnv):
         """Takes a function away again."""
         self.toolbox.remove(tool)
 
+    async def call_tool(self, tool_name: str, tool_args: JsonObject, tool_call_id: str, **kwargs: Any) -> Message:
+        """The tool message that answers one call. What the tool raises goes through to the caller."""
+        return message_of(await self.toolbox.call(tool_name, tool_args), tool_call_id)
+
     async def env_response(self, messages: Messages, state: State, **kwargs: Any) -> Any:
         """One tool message for every call, in order."""
-        return await self.toolbox.answer(messages[-1])
+        return await self._answered(messages)
+
+    async def _answered(self, messages: Messages, fill: Callable[..., Any] | None = None) -> Messages:
+        """The calls of the last message, by an author's own `call_tool` where there is one."""
+        own = self.call_tool if type(self).call_tool is not ToolEnv.call_tool else None
+        return await self.toolbox.answer(messages[-1], fill=fill, by=own)
 
     @stop
     async def no_tools_called(self, state: State) -> bool:

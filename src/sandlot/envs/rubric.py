@@ -177,7 +177,25 @@ class Rubric:
             function.check(available)
 
     async def score(self, states: Sequence[State]) -> list[Verdict]:
-        """One verdict for each state. Each state gets `reward` and `metrics` as well."""
+        """One verdict for each state, by an author's own `score_rollout` or `score_group` where there is one. Each
+        state gets `reward` and `metrics` as well."""
+        if type(self).score_group is not Rubric.score_group and (self.grouped or not self._scores_rollouts):
+            returned = await self.score_group(states)
+            return [_verdict_of(state, given) for state, given in zip(states, returned or states, strict=True)]
+        if self._scores_rollouts:
+            return [_verdict_of(state, await self.score_rollout(state)) for state in states]
+        return await self.score_states(states)
+
+    async def score_rollout(self, state: State) -> Verdict:
+        """Scores one state."""
+        return (await self.score_states([state]))[0]
+
+    async def score_group(self, states: Sequence[State]) -> list[Verdict]:
+        """Scores the states of one task together."""
+        return await self.score_states(states)
+
+    async def score_states(self, states: Sequence[State]) -> list[Verdict]:
+        """One verdict for each state, by the functions."""
         begin = time.perf_counter()
         sheets = [_Sheet() for _ in states]
         values = [_values(state, self.class_objects) for state in states]
@@ -188,18 +206,17 @@ class Rubric:
                 await self._run(batch, values, sheets)
         seconds = time.perf_counter() - begin
         verdicts = [sheet.verdict(seconds) for sheet in sheets]
-        for state, verdict in zip(states, verdicts, strict=True):
-            state["reward"] = verdict.reward
-            state["metrics"] = {reward.name: reward.value for reward in verdict.rewards} | verdict.metrics
+        note_scores(states, verdicts)
         return verdicts
 
-    async def score_rollout(self, state: State) -> Verdict:
-        """Scores one state."""
-        return (await self.score([state]))[0]
+    @property
+    def parts(self) -> list[Rubric]:
+        """The rubrics that this one is made of: itself."""
+        return [self]
 
-    async def score_group(self, states: Sequence[State]) -> list[Verdict]:
-        """Scores the states of one task together."""
-        return await self.score(states)
+    @property
+    def _scores_rollouts(self) -> bool:
+        return type(self).score_rollout is not Rubric.score_rollout
 
     async def _run(
         self, batch: Sequence[RewardFunction], values: Sequence[dict[str, Any]], sheets: Sequence[_Sheet]
@@ -212,6 +229,21 @@ class Rubric:
             await _await_group(first, values, sheets)
         else:
             await asyncio.gather(*(_await_one(first, *pair) for pair in zip(values, sheets, strict=True)))
+
+
+def note_scores(states: Sequence[State], verdicts: Sequence[Verdict]) -> None:
+    """Writes the verdicts into the states, where authors read them."""
+    for state, verdict in zip(states, verdicts, strict=True):
+        state["reward"] = verdict.reward
+        state["metrics"] = {reward.name: reward.value for reward in verdict.rewards} | verdict.metrics
+
+
+def _verdict_of(state: State, returned: Any) -> Verdict:
+    """What an author's own scoring says: the verdict that it returned, or what it wrote into the state."""
+    if isinstance(returned, Verdict) and returned.reward == state["reward"]:
+        return returned
+    metrics = {str(name): _number(value, f"metric {name} is") for name, value in (state["metrics"] or {}).items()}
+    return Verdict(reward=_number(state["reward"], "the rubric set the reward to"), metrics=metrics)
 
 
 def _batches(functions: Sequence[RewardFunction]) -> Iterable[list[RewardFunction]]:

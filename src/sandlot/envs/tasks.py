@@ -39,8 +39,13 @@ class Tasks:
         self._system_prompt = system_prompt
         self._few_shot = list(few_shot or [])
         self._on_columns = on_columns
-        if on_columns is not None and (known := _columns(source)) is not None:
-            on_columns(known)
+        self.check_columns()
+
+    def check_columns(self) -> None:
+        """Tells the columns to whoever checks them, where looking at them reads nothing."""
+        known = _columns(self._source) if self._on_columns is not None else None
+        if self._on_columns is not None and known is not None:
+            self._on_columns(known)
 
     def rows(self) -> Iterator[Mapping[str, Any]]:
         """The rows as they come, read anew."""

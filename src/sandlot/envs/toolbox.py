@@ -8,6 +8,7 @@ optional parameters stay optional; a blocking tool runs in a thread.
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
 import json
 import re
@@ -20,7 +21,7 @@ from pydantic import ConfigDict, Field, create_model
 
 from sandlot.envs.calls import maybe_await, name_of
 from sandlot.errors import Invalid, ToolCallError, ToolParseError
-from sandlot.records import JsonObject, Message, Tool, ToolCall, ToolMessage
+from sandlot.records import JsonObject, Message, Tool, ToolCall, ToolMessage, as_message
 
 ErrorFormatter = Callable[[Exception], str]
 
@@ -42,8 +43,11 @@ def tool_of(function: Callable[..., Any], *, hidden: Sequence[str] = ()) -> Tool
     name = name_of(function)
     if not _NAME.match(name):
         raise Invalid(f"{name!r} is not a tool name", hint="use letters, digits, '_' and '-', at most 64")
+    unknown = [each for each in hidden if each not in inspect.signature(function).parameters]
+    if unknown:
+        raise Invalid(f"tool {name!r} has no parameter {unknown[0]!r} that could be hidden")
     summary, descriptions = _docstring(function)
-    hints = typing.get_type_hints(function, include_extras=True)
+    hints = _hints(function)
     fields: dict[str, Any] = {}
     for parameter in inspect.signature(function).parameters.values():
         if parameter.name in hidden or parameter.kind is inspect.Parameter.VAR_KEYWORD:
@@ -70,6 +74,12 @@ def as_tool(definition: Tool | Mapping[str, Any]) -> Tool:
     body = definition.get("function", definition)
     known = {name: body[name] for name in Tool.__struct_fields__ if name in body}
     return msgspec.convert(known, Tool)
+
+
+def message_of(result: Any, call_id: str) -> Message:
+    """The message that tells the model what a tool returned: content parts as they are, everything else as text."""
+    is_parts = isinstance(result, list) and all(isinstance(part, dict) and "type" in part for part in result)
+    return ToolMessage(tool_call_id=call_id, content=result if result and is_parts else _text(result))
 
 
 class Toolbox:
@@ -102,14 +112,21 @@ class Toolbox:
         name = function if isinstance(function, str) else name_of(function)
         del self.tools[name], self.functions[name]
 
-    async def answer(self, message: Mapping[str, Any], *, fill: Callable[..., Any] | None = None) -> list[Message]:
+    async def answer(
+        self,
+        message: Mapping[str, Any],
+        *,
+        fill: Callable[..., Any] | None = None,
+        by: Callable[..., Any] | None = None,
+    ) -> list[Message]:
         """One tool message for each call of `message`, in order; the calls run at once.
 
-        `fill(name, arguments)` may change the arguments before the call. An error of one of `stop_errors` is raised as
-        `ToolParseError` or `ToolCallError` and ends the rollout; every other one is told to the model.
+        `fill(name, arguments)` may change the arguments before the call, and `by(name, arguments, id)` gives the
+        message in place of the tool itself. An error of one of `stop_errors` is raised as `ToolParseError` or
+        `ToolCallError` and ends the rollout; every other one is told to the model.
         """
         calls = [ToolCall(call) for call in message.get("tool_calls") or []]
-        return list(await asyncio.gather(*(self._answer(call, fill) for call in calls)))
+        return list(await asyncio.gather(*(self._answer(call, fill, by) for call in calls)))
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> Any:
         """What the tool returns. `Invalid` if there is none of that name."""
@@ -117,7 +134,7 @@ class Toolbox:
             raise Invalid(f"unknown tool {name!r}; there {_are(list(self.functions))}")
         return await maybe_await(self.functions[name], **arguments)
 
-    async def _answer(self, call: ToolCall, fill: Callable[..., Any] | None) -> Message:
+    async def _answer(self, call: ToolCall, fill: Callable[..., Any] | None, by: Callable[..., Any] | None) -> Message:
         try:
             arguments = self._arguments(call)
         except Invalid as error:
@@ -125,11 +142,12 @@ class Toolbox:
         try:
             if fill is not None:
                 arguments = await maybe_await(fill, call.name, arguments)
+            if by is not None:
+                return as_message(await maybe_await(by, call.name, arguments, call.id))
             result = await self.call(call.name, arguments)
         except Exception as error:  # boundary: the author's tool
             return self._told(call, error, ToolCallError)
-        is_parts = isinstance(result, list) and all(isinstance(part, dict) and "type" in part for part in result)
-        return ToolMessage(tool_call_id=call.id, content=result if result and is_parts else _text(result))
+        return message_of(result, call.id)
 
     def _arguments(self, call: ToolCall) -> JsonObject:
         if call.name not in self.functions:
@@ -167,6 +185,25 @@ def _plain(schema: JsonObject) -> JsonObject:
             if key != "title"
         }
     return schema
+
+
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    """The parameters' types; where a name in them cannot be found, as `sandbox_client: Client` under a
+    `TYPE_CHECKING` import, those that can be told one by one."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    if not inspect.isroutine(function):
+        function = type(function).__call__
+    try:
+        return typing.get_type_hints(function, include_extras=True)
+    except NameError:
+        known: dict[str, Any] = {}
+        for name, hint in function.__annotations__.items():
+            try:
+                known[name] = eval(hint, function.__globals__) if isinstance(hint, str) else hint
+            except NameError:  # A type that is imported for the type checker alone says nothing here.
+                known[name] = Any
+        return known
 
 
 def _docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
