@@ -63,7 +63,7 @@ def _run(tmp_path: Path, *rollouts: Rollout) -> tuple[Run, TestClient]:
     with RunFolder.create(tmp_path / "r", run) as folder:
         for rollout in rollouts:
             folder.append(RolloutEvent(rollout=rollout))
-    return run, TestClient(view_app(tmp_path))
+    return run, TestClient(view_app(tmp_path), base_url="http://localhost")
 
 
 def test_ROLL_a_failed_grader_is_counted_on_the_page_and_in_no_mean(tmp_path: Path) -> None:

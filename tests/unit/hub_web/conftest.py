@@ -23,5 +23,5 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def client(root: Path) -> Iterator[TestClient]:
     """A browser without script, looking at `sandlot view`."""
-    with TestClient(view_app(root), raise_server_exceptions=False) as client:
+    with TestClient(view_app(root), base_url="http://localhost", raise_server_exceptions=False) as client:
         yield client

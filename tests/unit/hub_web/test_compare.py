@@ -86,7 +86,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> TestClient:
     root: Path = tmp_path_factory.mktemp("outputs")
     pages_fixture.write(root / "a", pages_fixture.eval_run(), pages_fixture.eval_events())
     pages_fixture.write(root / "b", pages_fixture.eval_run(id=OTHER_ID), pages_fixture.eval_events(40, 4, seed=9))
-    return TestClient(view_app(root))
+    return TestClient(view_app(root), base_url="http://localhost")
 
 
 def test_one_run_asks_for_the_other_and_two_are_compared(client: TestClient) -> None:

@@ -196,9 +196,16 @@ def test_logging_in_never_leads_away_from_the_hub(anybody: TestClient, next: str
 
 def test_a_form_from_elsewhere_is_refused(anybody: TestClient) -> None:
     form = {"name": "ada", "password": PASSWORD}
-    answer = anybody.post("/login", data=form, headers={"Origin": "https://evil.example"})
-    assert answer.status_code == 403
-    assert "which is not this hub" in answer.text
+    for origin in ("https://evil.example", "null", "https://hub.test.evil.example"):
+        answer = anybody.post("/login", data=form, headers={"Origin": origin})
+        assert answer.status_code == 403
+        assert "which is not this hub" in answer.text
+
+
+@pytest.mark.parametrize("origin", ["http://hub.test", "https://hub.test"])
+def test_a_form_of_the_hub_itself_is_taken_also_behind_a_proxy_that_ends_tls(anybody: TestClient, origin: str) -> None:
+    form = {"name": "ada", "password": PASSWORD}
+    assert anybody.post("/login", data=form, headers={"Origin": origin}, follow_redirects=False).status_code == 303
 
 
 def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(anybody: TestClient) -> None:

@@ -59,7 +59,7 @@ def test_the_front_page_of_a_folder_is_its_list_of_runs(client: TestClient) -> N
 
 
 def test_an_empty_folder_says_what_would_stand_there_and_how_to_fill_it(tmp_path: Path) -> None:
-    text = TestClient(view_app(tmp_path)).get("/runs").text
+    text = TestClient(view_app(tmp_path), base_url="http://localhost").get("/runs").text
     assert "No runs yet" in text
     assert "sandlot eval" in text
 
@@ -182,7 +182,7 @@ def test_what_is_not_there_is_a_page_that_says_so(client: TestClient, path: str)
 
 def test_a_file_that_was_changed_by_hand_is_named(tmp_path: Path) -> None:
     folder = pages_fixture.write(tmp_path / "r", pages_fixture.eval_run(), pages_fixture.eval_events(1, 1))
-    client = TestClient(view_app(tmp_path))
+    client = TestClient(view_app(tmp_path), base_url="http://localhost")
     row = client.get(f"{RUN}.json").json()["rollouts"]["items"][0]
     content = (folder / "events.jsonl").read_bytes()
     (folder / "events.jsonl").write_bytes(content.replace(b'"turns":[', b'"turns";['))
@@ -284,7 +284,7 @@ def test_whatever_a_rollout_says_stays_text(tmp_path: Path, path: str) -> None:
     with RunFolder.create(tmp_path / "r", run) as folder:
         folder.append(RolloutEvent(rollout=_hostile_rollout()))
         folder.append(RunEvent(run=run))
-    answer = TestClient(view_app(tmp_path)).get(path if path == "/runs" else RUN + path)
+    answer = TestClient(view_app(tmp_path), base_url="http://localhost").get(path if path == "/runs" else RUN + path)
     assert answer.status_code == 200
     found = Tags(answer.text)
     assert all(source and source.startswith("/static/") for source in found.scripts)
@@ -301,7 +301,7 @@ def test_a_hundred_thousand_characters_are_folded_and_all_there(tmp_path: Path) 
     rollout = Rollout(id="long", task=Task(id="t"), index=0, environment="e", model="m", turns=[turn])
     with RunFolder.create(tmp_path / "r", run) as folder:
         folder.append(RolloutEvent(rollout=rollout))
-    text = TestClient(view_app(tmp_path)).get(f"{RUN}/rollouts/long").text
+    text = TestClient(view_app(tmp_path), base_url="http://localhost").get(f"{RUN}/rollouts/long").text
     assert "Show all 10,001 lines" in text
     assert "line 9999" in text
 

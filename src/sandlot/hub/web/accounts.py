@@ -81,6 +81,8 @@ def here(address: str | None) -> str:
 def _own_form(request: Request) -> None:
     """`Forbidden` for a form that a page elsewhere has sent."""
     origin = request.headers.get("origin")
-    own = {origin_of(request), str(request.base_url).rstrip("/")}
-    if origin is not None and origin not in own:
-        raise Forbidden(f"the form was sent from {origin}, which is not this hub", hint="log in on the hub's own page")
+    # Hosts alone are compared: a proxy that ends TLS makes the scheme differ.
+    own = {urlsplit(origin_of(request)).netloc, request.url.netloc}
+    if origin is not None and urlsplit(origin).netloc not in own:
+        hint = "log in on the hub's own page; behind a proxy, set public_url to the address that people use"
+        raise Forbidden(f"the form was sent from {origin}, which is not this hub", hint=hint)

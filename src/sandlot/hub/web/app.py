@@ -15,7 +15,7 @@ from starlette.responses import RedirectResponse, Response
 
 from sandlot.errors import Forbidden, Invalid, NotFound, SandlotError, Unauthorized
 from sandlot.hub.web import assets, compare, export, runs
-from sandlot.hub.web.render import machine, page
+from sandlot.hub.web.render import machine, page, warm
 from sandlot.hub.web.site import Site
 
 _log = logging.getLogger(__name__)
@@ -40,6 +40,7 @@ def add_pages(app: FastAPI, site: Site, *routers: APIRouter) -> None:
     What answered errors until now goes on to do so for programs; a person gets a page.
     """
     app.state.site = site
+    warm()
     app.add_route("/static/{name}", assets.serve, methods=["GET", "HEAD"])
     for router in (export.router, runs.router, compare.router, *routers):
         app.include_router(router)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Iterator
 
 import msgspec
@@ -33,7 +34,7 @@ def rows_csv(request: Request, run_id: str) -> StreamingResponse:
     query = msgspec.structs.replace(row_query(request.query_params, sort_of(run)), limit=1000, cursor=None)
     names = sorted(source.summary(run_id).scores)
     headers = {
-        "Content-Disposition": f'attachment; filename="{run.id}.csv"',
+        "Content-Disposition": f'attachment; filename="{re.sub("[^A-Za-z0-9_-]", "", run.id) or "run"}.csv"',
         "X-Content-Type-Options": "nosniff",
         "Cache-Control": "private, no-cache",
     }

@@ -17,7 +17,7 @@ from sandlot.hub.runs import FolderRuns, RunSource
 from sandlot.hub.web.app import add_pages, to_runs
 from sandlot.hub.web.site import Site, Viewer
 
-LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]", "testserver")
+LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
 
 
 class LocalSite(Site):
