@@ -19,7 +19,7 @@ from sandlot.cli.main import command_line
 from sandlot.cli.output import Output
 from sandlot.client import ClientSettings
 from sandlot.config import describe
-from sandlot.evals import EvalConfig
+from sandlot.evals import EvalFile
 from sandlot.hub import Settings, create_app
 from sandlot.models import Endpoint
 from sandlot.train import TrainConfig
@@ -28,7 +28,7 @@ FOLDER = Path(__file__).parent / "reference"
 NOTE = "<!-- Written by `make docs` from the code. -->"
 
 CONFIGS: tuple[tuple[str, str, type[BaseModel]], ...] = (
-    ("Evaluation", "`sandlot eval @ FILE.toml`; on the command line `--KEY VALUE` or `KEY=VALUE`.", EvalConfig),
+    ("Evaluation", "`sandlot eval @ FILE.toml`; on the command line `--KEY VALUE` or `KEY=VALUE`.", EvalFile),
     ("Training", "`sandlot rl @ FILE.toml`; on the command line `--KEY VALUE` or `KEY=VALUE`.", TrainConfig),
     ("Endpoints", "Each `[[endpoint]]` of an `endpoints.toml`.", Endpoint),
     ("Your settings", "`sandlot config set KEY VALUE`.", ClientSettings),

@@ -11,12 +11,12 @@ from tests.docs.page import RUN, SET_UP_COMMANDS, Block, Wrong, missing_line, re
 from tests.docs.playground import ROOT, playground
 
 from sandlot.config import build
-from sandlot.evals import EvalConfig
+from sandlot.evals import EvalFile
 from sandlot.train import TrainConfig
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 LINKED = [*PAGES, *sorted(ROOT.glob("*.md")), *sorted((ROOT / "environments").glob("*/README.md"))]
-CONFIGS = {"eval": EvalConfig, "rl": TrainConfig}
+CONFIGS = {"eval": EvalFile, "rl": TrainConfig}
 
 
 def name_of(path: Path) -> str:

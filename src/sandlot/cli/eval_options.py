@@ -30,7 +30,7 @@ _DECORATORS: tuple[Callable[[Any], Any], ...] = (
         "--model",
         "models",
         multiple=True,
-        help="An endpoint's id, provider:NAME, or local:NAME. Repeat for several.",
+        help="An endpoint's id, provider:NAME, or local:NAME. Repeat for several, or separate them with commas.",
     ),
     click.option(
         "-n",
@@ -87,7 +87,7 @@ def option_table(environments: tuple[str, ...], options: dict[str, Any]) -> dict
     sampling = _sampling(options)
     table: dict[str, Any] = {
         "environments": [environment_id(each) for each in environments] or None,
-        "models": list(options["models"]) or None,
+        "models": [name for each in options["models"] for name in _separated(each)] or None,
         "num_tasks": options["num_tasks"],
         "rollouts_per_task": options["rollouts_per_task"],
         "args": _json_object(options["args"], "-a"),
@@ -101,6 +101,14 @@ def option_table(environments: tuple[str, ...], options: dict[str, Any]) -> dict
         "retry_failed": options["retry_failed"],
     }
     return {name: value for name, value in table.items() if value is not None}
+
+
+def _separated(text: str) -> list[str]:
+    """The names in `text`, which commas separate."""
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise Invalid(f"-m {text!r} has a name that is empty", hint="-m ONE,OTHER")
+    return names
 
 
 def settings_table() -> dict[str, Any]:

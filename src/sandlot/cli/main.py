@@ -20,7 +20,7 @@ from sandlot.cli.output import Output
 
 COMMANDS = {
     "env": Entry("sandlot.cli.env", "Make, publish, find and install environments."),
-    "eval": Entry("sandlot.cli.eval", "Evaluate a model on an environment."),
+    "eval": Entry("sandlot.cli.eval", "Evaluate models on environments, and compare what came out."),
     "rl": Entry("sandlot.cli.rl", "Train a model with reinforcement learning.", extra="train"),
     "serve": Entry("sandlot.cli.serve", "Serve a local model with an OpenAI-compatible API.", extra="train"),
     "view": Entry("sandlot.cli.view", "Read runs and rollouts of this folder in the browser.", extra="hub"),

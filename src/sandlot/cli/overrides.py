@@ -32,13 +32,23 @@ class Overrides:
 
     def config(self, cls: type[ConfigT], options: Mapping[str, Any], *, under: Mapping[str, Any]) -> ConfigT:
         """The config of `under`, files, `options` and overrides, in this order. `Invalid` names what is wrong."""
+        table, over = self.layers(options, under=under)
+        return build(cls, merge(table, over), source=self.source)
+
+    def layers(self, options: Mapping[str, Any], *, under: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What `under` and the files say, and what the command line says over it: `options`, then overrides."""
         table: dict[str, Any] = dict(under)
         for file in self.files:
             table = merge(table, read_toml(file))
-        table = merge(table, options)
+        over: dict[str, Any] = dict(options)
         for name, text in self.values:
-            table = merge(table, nested(name, parse_value(text)))
-        return build(cls, table, source=" and ".join(map(str, self.files)) or "the options")
+            over = merge(over, nested(name, parse_value(text)))
+        return table, over
+
+    @property
+    def source(self) -> str:
+        """Where the config comes from, in words."""
+        return " and ".join(map(str, self.files)) or "the options"
 
 
 def overrides_of(ctx: click.Context) -> Overrides:

@@ -3,10 +3,12 @@
 from sandlot.evals.config import EvalConfig, SamplingConfig
 from sandlot.evals.plan import EvalPlan, folder_of_eval, plan_eval
 from sandlot.evals.run import Progress, run_eval
+from sandlot.evals.suite import EvalFile, differing_settings, expand
 from sandlot.evals.summary import Named, Passed, PassRate, Summary, TaskScore, summarise, task_scores
 
 __all__ = [
     "EvalConfig",
+    "EvalFile",
     "EvalPlan",
     "Named",
     "PassRate",
@@ -15,6 +17,8 @@ __all__ = [
     "SamplingConfig",
     "Summary",
     "TaskScore",
+    "differing_settings",
+    "expand",
     "folder_of_eval",
     "plan_eval",
     "run_eval",

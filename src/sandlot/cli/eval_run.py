@@ -1,0 +1,210 @@
+"""`sandlot eval ENV`: every model plays every environment, each pair in a run of its own.
+
+Invariants: all that was asked for is checked before the first run starts; of several pairs, one that cannot be played
+does not keep the others from being played, and is named in the end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+import msgspec
+
+from sandlot.cli.eval import VERBS
+from sandlot.cli.eval_options import eval_options, option_table, settings_table
+from sandlot.cli.eval_table import Done, Pair, aligned_table, comparable, table_rows
+from sandlot.cli.lazy import command
+from sandlot.cli.output import Output
+from sandlot.cli.overrides import RunCommand, overrides_of
+from sandlot.cli.pushing import pushing
+from sandlot.cli.report import report
+from sandlot.cli.running import run_async
+from sandlot.cli.watch import Watch
+from sandlot.config import merge
+from sandlot.engine import Playable
+from sandlot.envs import Found, find, load
+from sandlot.errors import Failed, Invalid, SandlotError
+from sandlot.evals import EvalConfig, EvalFile, expand, folder_of_eval, plan_eval, run_eval
+from sandlot.models import Registry, connect
+from sandlot.store import RunFolder
+
+
+class Place(NamedTuple):
+    """Where a pair is played: the folder that it goes on in, if any, and what is shown of its place among others."""
+
+    resume: Path | None
+    label: str
+
+
+@command("run", cls=RunCommand, config_class=EvalFile)
+@eval_options
+def run_command(out: Output, environments: tuple[str, ...], **options: Any) -> None:
+    """Evaluate models on environments: paths, installed packages, or names under ./environments.
+
+    Every rollout is saved as soon as it is scored, so an interrupted run goes on with --resume FOLDER.
+    """
+    ctx = click.get_current_context()
+    resume = Path(options["resume"]) if options["resume"] else None
+    pairs = _asked(ctx, environments, options, resume)
+    if options["dry_run"]:
+        resolved = [{**each.config.model_dump(mode="json"), "models": [each.model]} for each in pairs]
+        out.result(resolved, "\n".join(json.dumps(each, indent=2) for each in resolved))
+        return
+    saved = "finished rollouts are saved" if any(each.config.save for each in pairs) else ""
+    _tell(out, run_async(_evaluate(out, pairs, options, resume), out, saved=saved))
+
+
+def _asked(
+    ctx: click.Context, environments: tuple[str, ...], options: dict[str, Any], resume: Path | None
+) -> list[Pair]:
+    """Every environment with every model, each with its settings; those of one environment stand together."""
+    under = settings_table() if resume is None else merge(settings_table(), _settings_of(resume))
+    overrides = overrides_of(ctx)
+    table, over = overrides.layers(option_table(environments, options), under=under)
+    pairs: list[Pair] = []
+    for config in expand(table, over, source=overrides.source):
+        if not config.environments:
+            raise click.UsageError("no environment is named: sandlot eval ENV -m MODEL", ctx)
+        if not config.models:
+            raise click.UsageError("no model is named: -m MODEL, or sandlot config set model MODEL", ctx)
+        for environment in dict.fromkeys(config.environments):
+            found = _found(ctx, environment)
+            settings = _with_defaults(found, config).model_copy(update={"environments": [found.ref.id]})
+            pairs += [Pair(found, settings, model) for model in dict.fromkeys(config.models)]
+    if resume is not None and len(pairs) != 1:
+        raise click.UsageError("--resume goes on with one run: name one environment and one model, or none", ctx)
+    first = {key: number for number, key in reversed(list(enumerate(pair.environment for pair in pairs)))}
+    return sorted(pairs, key=lambda pair: first[pair.environment])
+
+
+def _found(ctx: click.Context, environment: str) -> Found:
+    if environment in VERBS:
+        raise click.UsageError(f"{environment!r} is no environment: write sandlot eval {environment} first", ctx)
+    return find(environment)
+
+
+async def _evaluate(out: Output, pairs: list[Pair], options: dict[str, Any], resume: Path | None) -> list[Done]:
+    done: list[Done] = []
+    for _, group in itertools.groupby(pairs, key=lambda pair: pair.environment):
+        some = list(group)
+        try:
+            out.say(f"environment: {some[0].found}")
+            environment = load(some[0].found, some[0].config.args)
+        except Exception as error:  # boundary: one environment of several
+            done += [_failed(out, pair, error, alone=len(pairs) == 1) for pair in some]
+            continue
+        try:
+            for pair in some:
+                label = f"{len(done) + 1} of {len(pairs)}: {pair}" if len(pairs) > 1 else ""
+                try:
+                    done.append(await _play(out, pair, environment.playable, options, Place(resume, label)))
+                except Exception as error:  # boundary: one pair of several
+                    done.append(_failed(out, pair, error, alone=len(pairs) == 1))
+        finally:
+            await environment.playable.close()
+    return done
+
+
+def _failed(out: Output, pair: Pair, error: Exception, *, alone: bool) -> Done:
+    """The pair as one that could not be played. A pair that is alone fails as the command."""
+    if alone:
+        raise error
+    words = error.message if isinstance(error, SandlotError) else f"{type(error).__name__}: {error}"
+    out.warn(f"{pair} was not evaluated: {words}")
+    return Done(pair, problem=words)
+
+
+async def _play(out: Output, pair: Pair, playable: Playable, options: dict[str, Any], place: Place) -> Done:
+    ref = msgspec.structs.replace(pair.found.ref, args=pair.config.args)
+    model = connect(
+        pair.model,
+        base_url=options["base_url"],
+        key_var=options["key_var"],
+        **_endpoint_options(out, pair.model, options),
+    )
+    try:
+        with contextlib.ExitStack() as stack:
+            plan = plan_eval(pair.config, playable=playable, model=model, ref=ref)
+            folder: RunFolder | None = None
+            if place.resume is not None:
+                folder = stack.enter_context(RunFolder.resume(place.resume))
+            elif plan.config.save:
+                folder = stack.enter_context(folder_of_eval(plan))
+            if place.label:
+                out.say(place.label)
+            if folder is not None:
+                out.say(f"saving in {folder.path}")
+                stack.enter_context(pushing(out, folder.path, options))
+            watch = stack.enter_context(Watch(out, place.label or str(pair)))
+            run = await run_eval(plan, folder=folder, progress=watch)
+    finally:
+        await model.close()
+    return Done(pair, run, folder.path if folder is not None else None, watch.first_failure)
+
+
+def _tell(out: Output, done: list[Done]) -> None:
+    played = [(each, each.run) for each in done if each.run is not None]
+    record = {"runs": [{"folder": _path(each), **msgspec.to_builtins(run)} for each, run in played]}
+    if len(done) == 1:
+        for _, run in played:
+            out.result(record, report(f"{run.name} · {run.model}", run.summary))
+    else:
+        rows = table_rows(done)
+        out.result({**record, "table": rows}, aligned_table(rows))
+    _raise_failures(done)
+    folders = [each.folder for each in done if each.folder is not None]
+    if folders:
+        more = [f"sandlot run show {folders[0]}", comparable(done)] if len(done) > 1 else []
+        out.next(f"sandlot view {folders[0].parent.parent}", *filter(None, more), f"sandlot run push {folders[0]}")
+
+
+def _path(done: Done) -> str | None:
+    return str(done.folder) if done.folder else None
+
+
+def _raise_failures(done: list[Done]) -> None:
+    """`Failed` if a pair was not played, or not one of its rollouts has a verdict."""
+    problems = [(each, problem) for each in done if (problem := each.failure)]
+    if not problems:
+        return
+    first, words = problems[0]
+    hint = f"sandlot run show {first.folder} --rollouts" if first.folder else None
+    if len(done) == 1:
+        raise Failed(words, hint=hint)
+    listed = "; ".join(f"{each.pair}: {problem}" for each, problem in problems)
+    raise Failed(f"{len(problems)} of {len(done)} evaluations failed: {listed}", hint=hint)
+
+
+def _with_defaults(found: Found, config: EvalConfig) -> EvalConfig:
+    """The package's own numbers of tasks and rollouts, where nothing else was asked for."""
+    given = config.model_fields_set
+    ours = {"num_tasks": found.eval_defaults.get("num_examples", 5)}
+    ours["rollouts_per_task"] = found.eval_defaults.get("rollouts_per_example", 3)
+    missing = {name: value for name, value in ours.items() if name not in given}
+    return config.model_copy(update=missing)
+
+
+def _settings_of(folder: Path) -> dict[str, Any]:
+    """What a saved run was started with."""
+    with RunFolder.open(folder) as opened:
+        run = opened.run
+    if run.kind != "eval" or not run.environments:
+        raise Invalid(f"{folder} is a run of kind {run.kind}; sandlot eval goes on with evaluations only")
+    return {**run.config, "environments": [run.environments[0].id], "models": [run.model]}
+
+
+def _endpoint_options(out: Output, name: str, options: dict[str, Any]) -> dict[str, Any]:
+    """What else the model is connected with: headers, and for a local one where to say that it is being fetched."""
+    pairs = [header.partition(":") for header in options["headers"]]
+    if any(not colon for _, colon, _ in pairs):
+        raise Invalid("a header is written as NAME: VALUE", hint='--header "X-Team: evals"')
+    found: dict[str, Any] = {"headers": {key.strip(): value.strip() for key, _, value in pairs}} if pairs else {}
+    # An id of the registry comes before the scheme, and its endpoint fetches nothing.
+    if name.startswith("local:") and not options["base_url"] and name not in Registry.find():
+        found["progress"] = out.say
+    return found

@@ -1,0 +1,54 @@
+"""What is shown of an evaluation while it runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sandlot.cli.output import Output
+from sandlot.cli.progress import Bar
+from sandlot.evals import Summary
+from sandlot.records import Rollout
+
+
+class Watch:
+    """Shows how far a run is, with the mean so far."""
+
+    def __init__(self, out: Output, label: str) -> None:
+        self._out = out
+        self._bar = Bar(out, label, 0, unit=" rollouts")
+        self._done = 0
+        self._sum = 0.0
+        self._scored = 0
+        self._without = 0
+        self.first_failure = ""
+
+    def __enter__(self) -> Watch:
+        self._bar.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._bar.__exit__(*error)
+
+    def started(self, total: int, done_already: int) -> None:
+        """Sets the size."""
+        self._bar.total, self._done = total, done_already
+        self._bar.advance(done_already)
+        self._out.say(f"{total} rollouts" + (f", {done_already} of them done already" if done_already else ""))
+
+    def rollout(self, rollout: Rollout) -> None:
+        """Counts one more."""
+        self._done += 1
+        if rollout.reward is None:
+            self._without += 1
+            failure = rollout.failure or (rollout.verdict.failure if rollout.verdict is not None else None)
+            if failure is not None and not self.first_failure:
+                self.first_failure = f"{failure.type}: {failure.message}"
+        else:
+            self._sum += rollout.reward
+            self._scored += 1
+        mean = f"reward {self._sum / self._scored:.3f}" if self._scored else ""
+        missing = f"{self._without} without a verdict" if self._without else ""
+        self._bar.advance(self._done, ", ".join(filter(None, (mean, missing))))
+
+    def finished(self, summary: Summary) -> None:
+        """The report says the rest."""

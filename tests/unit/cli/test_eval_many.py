@@ -1,0 +1,176 @@
+"""Several environments and models in one call: one table, and a failing pair does not lose the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.e2e.shell import write_package
+from tests.unit.cli.conftest import Shell
+
+from sandlot.testing import MockServer
+
+QUIZ = """
+import sandlot as sl
+
+def right(completion, answer):
+    return float(completion[-1]["content"] == answer)
+
+def load_environment(size: int = 4, offset: int = 0):
+    rows = [{"question": f"say {n}", "answer": str(n + offset)} for n in range(size)]
+    return sl.SingleTurnEnv(dataset=rows, rubric=sl.Rubric(funcs=[right]))
+"""
+
+ENDPOINTS = """
+[[endpoint]]
+id = "team-a"
+model = "a"
+url = "{url}"
+
+[endpoint.price]
+input = 1000.0
+output = 0.0
+
+[[endpoint]]
+id = "team-b"
+model = "b"
+url = "{url}"
+
+[[endpoint]]
+id = "broken"
+model = "fault-400"
+url = "{url}"
+"""
+
+
+def answer(messages: object) -> str:
+    """The last word of the question."""
+    return messages[-1]["content"].split()[-1]  # type: ignore[index]
+
+
+@pytest.fixture(autouse=True)
+def server(home: Path) -> Iterator[MockServer]:
+    for name in ("quiz", "other"):
+        write_package(Path("environments") / name, name, QUIZ)
+    with MockServer(answer) as server:
+        Path("endpoints.toml").write_text(ENDPOINTS.format(url=server.url))
+        yield server
+
+
+def test_every_environment_is_played_with_every_model_and_one_table_says_how_it_went(sandlot: Shell) -> None:
+    done = sandlot("eval", "quiz", "other", "-m", "team-a,team-b", "-n", "4", "-r", "2", "--json")
+    assert done.code == 0
+    rows = done.record["table"]
+    assert [(row["environment"], row["model"]) for row in rows] == [
+        ("quiz", "team-a"),
+        ("quiz", "team-b"),
+        ("other", "team-a"),
+        ("other", "team-b"),
+    ]
+    assert all((row["reward"], row["scored"], row["expected"], row["tasks"]) == (1.0, 8, 8, 4) for row in rows)
+    assert [row["cost"] for row in rows] == [pytest.approx(8 * 2 / 1000), None, pytest.approx(8 * 2 / 1000), None]
+    assert all(row["pass_at"] == {"1": 1.0, "2": 1.0} and row["low"] <= 1.0 <= row["high"] for row in rows)
+    assert {run["folder"] for run in done.record["runs"]} == {row["folder"] for row in rows}
+    text = sandlot("eval", "quiz", "other", "-m", "team-a", "-m", "team-b", "-n", "4", "-r", "2").out.splitlines()
+    assert text[0].split()[:6] == ["ENVIRONMENT", "MODEL", "REWARD", "95", "%", "PASS@1"]
+    assert len(text) == 5
+    assert "8/8" in text[1]
+    assert "$0.0160" in text[1]
+
+
+def test_a_pair_that_cannot_be_played_does_not_lose_the_others(sandlot: Shell) -> None:
+    write_package(Path("environments/sick"), "sick", "def load_environment():\n    raise RuntimeError('no data')\n")
+    done = sandlot("eval", "sick", "quiz", "-m", "broken,team-a,unheard-of", "-n", "2", "-r", "1")
+    assert done.code == 1
+    lines = done.out.splitlines()
+    assert [" ".join(line.split()[:2]) for line in lines[1:]] == [
+        "sick broken",
+        "sick team-a",
+        "sick unheard-of",
+        "quiz broken",
+        "quiz team-a",
+        "quiz unheard-of",
+    ]
+    assert "1.000" in lines[5]
+    assert "failed: load_environment of sick raised RuntimeError" in lines[1]
+    assert "failed: not one rollout of quiz was scored" in lines[4]
+    assert "unheard-of" in lines[6]
+    assert "5 of 6 evaluations failed: sick · broken: load_environment" in done.err
+
+
+def test_blocks_give_each_environment_settings_of_its_own(sandlot: Shell) -> None:
+    Path("evals.toml").write_text(
+        'models = ["team-a"]\nnum_tasks = 3\nrollouts_per_task = 1\n'
+        '[[eval]]\nenvironments = ["quiz"]\nargs = { size = 10 }\nnum_tasks = 5\n'
+        '[[eval]]\nenvironments = ["other"]\nmodels = ["team-b", "team-a"]\nsampling = { temperature = 0.5 }\n'
+    )
+    rows = sandlot("eval", "@", "evals.toml", "--json").record
+    assert [(row["environment"], row["model"], row["expected"]) for row in rows["table"]] == [
+        ("quiz", "team-a", 5),
+        ("other", "team-b", 3),
+        ("other", "team-a", 3),
+    ]
+    assert [run["config"]["sampling"]["temperature"] for run in rows["runs"]] == [None, 0.5, 0.5]
+    # The command line holds for every block.
+    rows = sandlot("eval", "@", "evals.toml", "-n", "1", "--json").record["table"]
+    assert [row["expected"] for row in rows] == [1, 1, 1]
+
+
+def test_a_sweep_is_every_combination_and_rows_say_what_differs(sandlot: Shell, server: MockServer) -> None:
+    Path("sweep.toml").write_text(
+        'environments = ["quiz"]\nmodels = ["team-a"]\nnum_tasks = 1\nrollouts_per_task = 1\n'
+        "[sweep]\nsampling.temperature = [0.0, 1.0]\nargs.offset = [0, 1]\n"
+    )
+    rows = sandlot("eval", "@", "sweep.toml", "--json").record["table"]
+    assert [(row["settings"], row["reward"]) for row in rows] == [
+        ({"args.offset": 0, "sampling.temperature": 0.0}, 1.0),
+        ({"args.offset": 0, "sampling.temperature": 1.0}, 1.0),
+        ({"args.offset": 1, "sampling.temperature": 0.0}, 0.0),
+        ({"args.offset": 1, "sampling.temperature": 1.0}, 0.0),
+    ]
+    assert sorted(body["temperature"] for body in server.requests) == [0.0, 0.0, 1.0, 1.0]
+    text = sandlot("eval", "@", "sweep.toml", "-T", "0.3").out
+    assert len(text.splitlines()) == 3, "the option takes the place of what would be swept over"
+    assert "args.offset=1" in text
+    assert "temperature" not in text
+
+
+@pytest.mark.parametrize(
+    ("toml", "says"),
+    [
+        ('[[eval]]\nenvironments = ["quiz"]\n[[eval]]\nenvironment = "x"\n', "[[eval]] 2: unknown key 'environment'"),
+        ('[eval]\nenvironments = ["quiz"]\n', "write [[eval]], with two brackets"),
+        ("[sweep]\nsampling.temperature = 0.5\n", "sweep.sampling.temperature needs a list of values, found 0.5"),
+        ("[sweep]\nsampling.temprature = [0.5]\n", "did you mean 'temperature'?"),
+        ("[sweep]\nsamplin.temperature = [0.5]\n", "did you mean 'sampling'?"),
+        ("[sweep]\nsampling.temperature = [0.5, -1]\n", "sampling.temperature"),
+        ("[sweep]\nseed = []\n", "sweep.seed needs a list of values"),
+        ("sweep = 3\n", "sweep is a table of lists"),
+    ],
+)
+def test_a_wrong_block_or_sweep_is_named_before_anything_starts(
+    sandlot: Shell, server: MockServer, toml: str, says: str
+) -> None:
+    Path("wrong.toml").write_text(toml)
+    done = sandlot("eval", "@wrong.toml", "-m", "team-a", "-n", "1")
+    assert done.code == 2
+    assert says in done.err
+    assert not server.requests
+
+
+def test_a_verb_is_no_environment_and_an_empty_name_no_model(sandlot: Shell) -> None:
+    for words, says in (
+        (("quiz", "run", "-m", "team-a"), "'run' is no environment"),
+        (("quiz", "-m", "team-a,"), "has a name that is empty"),
+        (("quiz", "-m", "team-a", "eval=[1]"), "[[eval]] blocks stand in a file"),
+    ):
+        done = sandlot("eval", *words)
+        assert (done.code, says in done.err) == (2, True), done.err
+
+
+def test_help_shows_how_to_run_and_the_verbs(sandlot: Shell) -> None:
+    text = sandlot("eval", "--help").out
+    assert "sandlot eval [OPTIONS] ENV..." in text
+    assert "--rollouts-per-task" in text
+    assert "Commands:" in text
