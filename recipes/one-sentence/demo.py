@@ -38,10 +38,10 @@ class Plan:
     def __init__(self, *, quick: bool, seed: int, rate: float | None) -> None:
         self.seed = seed
         self.rate = rate
-        self.steps = 10 if quick else 36
+        self.steps = 12 if quick else 40
         self.tasks = 40 if quick else 100
         self.evaluation = 20 if quick else 40
-        self.training = 80 if quick else 330
+        self.training = 100 if quick else 360
 
 
 class Screen:

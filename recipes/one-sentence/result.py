@@ -12,7 +12,7 @@ from sandlot.records import Rollout, conversation
 from sandlot.store import RunFolder
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "environments" / "one_sentence"))
-from one_sentence.grading import grade
+from one_sentence.grading import Asked, grade
 
 from sandlot.stats import wilson
 
@@ -66,12 +66,8 @@ def first_sentence_passes(rollouts: list[Rollout]) -> tuple[int, int]:
         text = str(conversation(rollout)[-1].get("content") or "").strip()
         match = re.match(r"[^.!?\n]*[.!?]", text)
         fields = rollout.task.fields
-        graded = grade(
-            match.group(0) if match else text,
-            (fields["first"], fields["second"]),
-            low=fields["low"],
-            high=fields["high"],
-        )
+        asked = Asked(*(fields[name] for name in Asked._fields))
+        graded = grade(match.group(0) if match else text, asked)
         count += graded.product == 1
     return count, len(rollouts)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 SENTENCE = re.compile(r"[A-Z][A-Za-z'’]*(?:,? [A-Za-z][A-Za-z'’]*)*[.!?]")
 WORD = re.compile(r"[a-z0-9'’]+")
@@ -17,17 +18,31 @@ does did will would can could not there
 """
 GRAMMAR = frozenset(_GRAMMAR_WORDS.split())
 """Words that hold a sentence together. A list has next to none of them, an empty shell hardly anything else."""
-ABOUT_THE_TASK = frozenset({"sentence", "sentences", "word", "words", "contains", "containing", "write", "example"})
+ABOUT_THE_TASK = frozenset(
+    {"begins", "sentence", "sentences", "word", "words", "contains", "containing", "write", "example"}
+)
 APART = 4
 """How far apart the two words must stand, so that 'the A and the B' is only half an answer."""
 
 
+class Asked(NamedTuple):
+    """What the sentence is to be like."""
+
+    first: str
+    second: str
+    opening: str
+    low: int
+    high: int
+
+
 @dataclass(frozen=True, slots=True)
 class Grade:
-    """The four parts, each from 0 to 1, and what there is to say about each."""
+    """The five parts, each from 0 to 1, and what there is to say about each."""
 
     words: float
     words_why: str
+    opening: float
+    opening_why: str
     length: float
     length_why: str
     form: float
@@ -38,11 +53,12 @@ class Grade:
     @property
     def product(self) -> float:
         """1 exactly when everything that was asked holds."""
-        return self.words * self.length * self.form * self.natural
+        return self.words * self.opening * self.length * self.form * self.natural
 
 
-def grade(text: str, pair: tuple[str, str], *, low: int, high: int) -> Grade:
-    """How well `text` is one sentence of `low` to `high` words with both words of `pair`."""
+def grade(text: str, asked: Asked) -> Grade:
+    """How well `text` is the sentence that was asked for."""
+    pair, low, high = (asked.first, asked.second), asked.low, asked.high
     stripped = text.strip()
     said = WORD.findall(stripped.lower())
     counts = [said.count(word) for word in pair]
@@ -56,6 +72,8 @@ def grade(text: str, pair: tuple[str, str], *, low: int, high: int) -> Grade:
     return Grade(
         words=sum(count == 1 for count in counts) / 2,
         words_why=", ".join(f"{word!r} {count} ×" for word, count in zip(pair, counts, strict=True)),
+        opening=float(said[0] == asked.opening.lower()),
+        opening_why=f"begins with {said[0]!r}, {asked.opening!r} was asked for",
         length=1 / (1 + off),
         length_why=f"{len(said)} words, {low} to {high} were asked for",
         form=float(one_sentence),
@@ -71,7 +89,7 @@ def _often(word: str) -> int:
 
 
 def _nothing(why: str) -> Grade:
-    return Grade(words=0, words_why=why, length=0, length_why=why, form=0, form_why=why, natural=0, natural_why=why)
+    return Grade(0, why, 0, why, 0, why, 0, why, 0, why)
 
 
 def _natural(said: list[str], pair: tuple[str, str]) -> tuple[float, str]:

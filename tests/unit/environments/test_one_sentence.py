@@ -12,21 +12,22 @@ ENV = environment("one_sentence")
 TASK = vf.Task(
     id="t",
     prompt=[{"role": "user", "content": "?"}],
-    fields={"first": "dog", "second": "river", "low": 8, "high": 11},
+    fields={"first": "dog", "second": "river", "opening": "The", "low": 8, "high": 11},
 )
 
 
 @pytest.mark.parametrize(
-    "sentence",
+    ("opening", "sentence"),
     [
-        "The dog swam across the cold river before lunch.",
-        "My old dog never went near the river again.",
-        "Did the little dog walk along the river alone?",
-        "When the dog barked, we ran down to the river.",
+        ("The", "The dog swam across the cold river before lunch."),
+        ("My", "My old dog never went near the river again."),
+        ("Did", "Did the little dog walk along the river alone?"),
+        ("When", "When the dog barked, we ran down to the river."),
     ],
 )
-def test_a_sentence_that_does_what_was_asked_scores_1(sentence: str) -> None:
-    assert reward(ENV, TASK, sentence) == pytest.approx(1.0)
+def test_a_sentence_that_does_what_was_asked_scores_1(opening: str, sentence: str) -> None:
+    task = vf.Task(id="t", prompt=TASK.prompt, fields={**TASK.fields, "opening": opening})
+    assert reward(ENV, task, sentence) == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(
@@ -34,6 +35,7 @@ def test_a_sentence_that_does_what_was_asked_scores_1(sentence: str) -> None:
     [
         ("The dog swam across the cold lake before lunch.", "words", 0.5),
         ("The dog saw the dog beside the cold river.", "words", 0.5),
+        ("My dog swam across the cold river before lunch.", "opening", 0.0),
         ("The dog swam across the river.", "length", 1 / 3),
         ("The dog swam across the cold river before lunch", "form", 0.0),
         ("The dog swam across the cold river. It was lunch.", "form", 0.0),
@@ -78,21 +80,23 @@ def test_echoes_refusals_and_talk_about_the_task_are_worth_nothing(text: str) ->
 
 @given(st.text(max_size=80))
 def test_whatever_is_said_the_reward_is_between_0_and_1_and_1_only_where_all_holds(text: str) -> None:
-    from one_sentence.grading import grade
+    from one_sentence.grading import Asked, grade
 
-    found = grade(text, ("dog", "river"), low=8, high=11)
-    total = 0.125 * (found.words + found.length + found.form + found.natural) + 0.5 * found.product
+    found = grade(text, Asked("dog", "river", "The", 8, 11))
+    parts = found.words + found.opening + found.length + found.form + found.natural
+    total = 0.1 * parts + 0.5 * found.product
     assert 0.0 <= total <= 1.0
-    assert (total == 1.0) == (found.product == 1.0)
+    assert (total > 0.999) == (found.product == 1.0)
 
 
-def test_no_word_and_no_length_of_a_held_out_task_occurs_in_training() -> None:
+def test_no_word_length_or_opening_of_a_held_out_task_occurs_in_training() -> None:
     splits = {}
     for split in ("train", "eval"):
         tasks = list(ENV.playable.tasks(split))
         words = {str(task.fields[key]) for task in tasks for key in ("first", "second")}
         lengths = {(task.fields["low"], task.fields["high"]) for task in tasks}
-        splits[split] = (words, lengths)
+        openings = {task.fields["opening"] for task in tasks}
+        splits[split] = (words, lengths, openings)
         assert all(re.search(rf'"{task.fields["first"]}"', task.prompt[-1]["content"]) for task in tasks)
     for train, held_out in zip(splits["train"], splits["eval"], strict=True):
         assert train
