@@ -48,10 +48,10 @@ def add_pages(app: FastAPI, site: Site, *routers: APIRouter) -> None:
         app.add_exception_handler(kind, _with_pages(app.exception_handlers.get(kind)))
 
 
-Handler: TypeAlias = Callable[[Request, Exception], Response | Awaitable[Response]]
+Answerer: TypeAlias = Callable[[Request, Exception], Response | Awaitable[Response]]
 
 
-def _with_pages(before: Handler | None) -> Handler:
+def _with_pages(before: Answerer | None) -> Answerer:
     """An error's page for a person; for a program what `before` answers."""
 
     async def answer(request: Request, error: Exception) -> Response:
@@ -63,7 +63,7 @@ def _with_pages(before: Handler | None) -> Handler:
     return answer
 
 
-def _is_default(before: Handler) -> bool:
+def _is_default(before: Answerer) -> bool:
     """Whether it is FastAPI's own, whose answers are not problem documents."""
     return before.__module__.startswith("fastapi.")
 

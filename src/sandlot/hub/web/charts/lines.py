@@ -75,7 +75,7 @@ def line_chart(
         y=_range(frame, points),
         right=max(frame.right, min(170, 12 + 7 * max(len(one.name) for one in series))) if named else frame.right,
     )
-    body = [opening(frame, title, _data(coloured, frame)), axes(frame)]
+    body = [opening(frame, title, _numbers(coloured, frame)), axes(frame)]
     ends: list[tuple[float, float, Series]] = []
     for one in coloured:
         drawn, end = _draw(one, frame)
@@ -94,7 +94,7 @@ def _range(frame: Frame, points: Sequence[Point]) -> tuple[float, float]:
     return (min(low, frame.y[0]), max(high, frame.y[1]) if frame.y != (0.0, 0.0) else high)
 
 
-def _data(series: Sequence[Series], frame: Frame) -> str:
+def _numbers(series: Sequence[Series], frame: Frame) -> str:
     """What the cursor's script reads: where steps fall, and each series' numbers."""
     values = {one.name: [[p.x, float(f"{p.y:.5g}")] for p in thinned(one.points, frame, 1)] for one in series}
     box = [frame.left, frame.width - frame.right, *frame.x]
@@ -190,7 +190,7 @@ def stacked_areas(
     totals = [sum(value.get(step, 0.0) for value in values) for step in steps]
     right = max(frame.right, min(120, 12 + 7 * max(len(one.name) for one in series))) if labelled else frame.right
     frame = replace(frame, x=(steps[0], steps[-1]), y=span(totals), right=right)
-    body = [opening(frame, title, _data(series, frame))]
+    body = [opening(frame, title, _numbers(series, frame))]
     below = [0.0] * len(steps)
     ends: list[tuple[float, float, Series]] = []
     for index, (one, value) in enumerate(zip(series, values, strict=True)):
