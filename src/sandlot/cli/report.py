@@ -15,9 +15,13 @@ def report(title: str, summary: Mapping[str, Any]) -> str:
     return "\n".join([title, *(f"  {name:<{width}}  {value}" for name, value in lines)])
 
 
-def training_report(run: Run) -> str:
-    """How a training ended, with the held-out rewards before and after it."""
-    lines = [f"{run.name} · {run.model} · {run.status} after {run.summary.get('steps', 0)} steps"]
+def training_report(run: Run, *, status: str | None = None, steps: int | None = None) -> str:
+    """How a training ended, with the held-out rewards before and after it.
+
+    `status` and `steps` are what is known of one that was killed and could not put them on record.
+    """
+    done = run.summary.get("steps", 0) if steps is None else steps
+    lines = [f"{run.name} · {run.model} · {status or run.status} after {done} steps"]
     for when in ("before", "after"):
         words = evaluation_words(run.summary.get(when) or {})
         if words:

@@ -76,7 +76,8 @@ def _show_figures(out: Output, folder: RunFolder) -> None:
         "metrics": [{"step": each.step, **each.values} for each in metrics],
     }
     if run.kind == "train":
-        text = "\n".join([training_report(run), *_curve(metrics)])
+        steps = max((each.step for each in metrics), default=0)
+        text = "\n".join([training_report(run, status=status, steps=steps), *_curve(metrics)])
     else:
         # A run that was killed has no figures on record; they are in its rollouts all the same.
         summary = run.summary or msgspec.to_builtins(summarise(folder.rollouts(), expected=run.expected))

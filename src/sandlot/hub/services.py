@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
+from sandlot.errors import Failed
 from sandlot.hub.accounts import Accounts, Keys, Sessions
 from sandlot.hub.blobs import BlobStore, FileStore
 from sandlot.hub.clock import Clock, stamp
@@ -51,8 +52,17 @@ class Hub:
 
 
 def open_hub(settings: Settings, *, now: Clock = time.time) -> Hub:
-    """Opens a hub: makes its folder if need be and brings its database to the newest schema. An empty one works."""
-    settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    """Opens a hub: makes its folder if need be and brings its database to the newest schema. An empty one works.
+
+    `Failed` if the folder cannot be made.
+    """
+    try:
+        settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise Failed(
+            f"the hub's folder {settings.data_dir} cannot be used: {error.strerror}",
+            hint="name one that you may write to: --data-dir FOLDER",
+        ) from error
     db = Database(settings.database())
     db.migrate()
     blobs = FileStore(settings.data_dir / "blobs")

@@ -16,7 +16,7 @@ from packaging.version import Version
 from tests.unit.hub.artefacts import build
 from tests.unit.hub.site import Site, publish, published
 
-from sandlot.errors import Conflict, Invalid, MissingDependency, Unreachable
+from sandlot.errors import Conflict, Failed, Invalid, MissingDependency, Unreachable
 from sandlot.hub import Settings, load_settings, open_hub, serve
 from sandlot.hub.accounts.tables import accounts
 from sandlot.hub.cursors import decode_cursor, encode_cursor
@@ -84,6 +84,15 @@ def test_a_hub_is_opened_again_with_what_it_had(tmp_path: Path) -> None:
 def test_a_database_that_cannot_be_used_is_said_so(tmp_path: Path, *, url: str, error: type[Exception]) -> None:
     with pytest.raises(error, match="database"):
         open_hub(Settings(data_dir=tmp_path, database_url=url))
+
+
+def test_a_folder_that_cannot_be_made_is_said_so(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    for folder in (tmp_path / "file", tmp_path / "file" / "hub"):
+        with pytest.raises(Failed, match="cannot be used") as caught:
+            open_hub(Settings(data_dir=folder))
+        assert str(folder) in caught.value.message
+        assert "--data-dir" in (caught.value.hint or "")
 
 
 def test_settings_come_from_a_file_then_variables_then_options(tmp_path: Path) -> None:
