@@ -1,5 +1,6 @@
 """Evaluations: what is asked for, playing exactly what is missing of it, and what came out."""
 
+from sandlot.evals.compare import Side, Versus, compare_sides, read_side
 from sandlot.evals.config import EvalConfig, SamplingConfig
 from sandlot.evals.plan import EvalPlan, folder_of_eval, plan_eval
 from sandlot.evals.run import Progress, run_eval
@@ -15,12 +16,16 @@ __all__ = [
     "Passed",
     "Progress",
     "SamplingConfig",
+    "Side",
     "Summary",
     "TaskScore",
+    "Versus",
+    "compare_sides",
     "differing_settings",
     "expand",
     "folder_of_eval",
     "plan_eval",
+    "read_side",
     "run_eval",
     "summarise",
     "task_scores",

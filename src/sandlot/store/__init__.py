@@ -4,6 +4,7 @@ from sandlot.store.atomic import remove_leftovers, write_atomic
 from sandlot.store.folder import EVENTS, RunFolder
 from sandlot.store.index import Key, Problem
 from sandlot.store.light import IndexRow
+from sandlot.store.likeness import cautions, differing
 from sandlot.store.listing import RunEntry, folder_for, list_runs, read_entry
 
 __all__ = [
@@ -13,6 +14,8 @@ __all__ = [
     "Problem",
     "RunEntry",
     "RunFolder",
+    "cautions",
+    "differing",
     "folder_for",
     "list_runs",
     "read_entry",

@@ -6,18 +6,14 @@ second minus first, with its 95 % interval over tasks.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from random import Random
-from typing import Any
-
 import msgspec
 
 from sandlot.hub.runs import RunSummary
 from sandlot.records import Run
-from sandlot.stats import Paired, paired
+from sandlot.stats import TaskKey, compare_tasks
+from sandlot.store import cautions, differing
 
-EXACT = 12
-"""Up to so many tasks the p of every assignment of signs is given; above, that of Student's paired test."""
+__all__ = ["Comparison", "TaskPair", "cautions", "compare", "differing"]
 
 
 class TaskPair(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,63 +51,20 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 def compare(first: tuple[Run, RunSummary], second: tuple[Run, RunSummary]) -> Comparison:
     """Compares by the means of the tasks that both runs have."""
     (run, summary), (other_run, other) = first, second
-    means = {(one.environment, one.task_id): one.mean for one in summary.task_scores}
-    others = {(one.environment, one.task_id): one.mean for one in other.task_scores}
-    shared = [key for key in means if key in others]
-    pairs = [TaskPair(task_id=key[1], first=means[key], second=others[key]) for key in shared]
-    found = paired([one.first for one in pairs], [one.second for one in pairs], rng=Random(0), permutations=0)
-    tasks = sorted(pairs, key=lambda one: (one.difference, one.task_id))
+    found = compare_tasks(_means(summary), _means(other))
+    half_width = None if found.high is None or found.difference is None else found.high - found.difference
     return Comparison(
-        tasks=tasks,
-        left_out=len(means.keys() ^ others.keys()),
+        tasks=[TaskPair(task_id=one.key[1], first=one.first, second=one.second) for one in found.tasks],
+        left_out=found.left_out,
+        difference=found.difference,
+        half_width=half_width,
+        p=found.p,
+        wins=found.wins,
+        losses=found.losses,
         settings=differing(run, other_run),
         cautions=cautions(run, other_run),
-        **({} if found is None else _figures(found)),
     )
 
 
-def _figures(found: Paired) -> dict[str, Any]:
-    return {
-        "difference": found.difference,
-        "half_width": None if found.high is None else found.high - found.difference,
-        "p": found.permutation_p if found.n <= EXACT else found.t_p,
-        "wins": found.wins,
-        "losses": found.losses,
-    }
-
-
-def differing(first: Run, second: Run) -> list[tuple[str, str, str]]:
-    """What of model and configuration the two runs do not share."""
-    one, other = _flat({"model": first.model, **first.config}), _flat({"model": second.model, **second.config})
-    names = [*one, *(name for name in other if name not in one)]
-    return [(name, one.get(name, ""), other.get(name, "")) for name in names if one.get(name) != other.get(name)]
-
-
-def cautions(first: Run, second: Run) -> list[str]:
-    """Why the two may not have measured the same thing: other code, other tasks, unfinished."""
-    found = []
-    mine, others = ({one.name or one.id: one for one in run.environments} for run in (first, second))
-    if mine.keys() != others.keys():
-        found.append(f"They played different environments: {', '.join(mine)} and {', '.join(others)}.")
-    for name in mine.keys() & others.keys():
-        a, b = mine[name], others[name]
-        if a.version != b.version:
-            found.append(f"They played different versions of {name}: {a.version or 'none'} and {b.version or 'none'}.")
-        elif a.digest and b.digest and a.digest != b.digest:
-            found.append(f"The code of {name} was changed between them.")
-        if a.tasks and b.tasks and a.tasks != b.tasks:
-            found.append(f"Their lists of tasks of {name} differ; only what both have is compared.")
-        if a.args != b.args:
-            found.append(f"{name} was loaded with different arguments.")
-    found += [f"{run.name or run.id} is {run.status}." for run in (first, second) if run.status != "done"]
-    return found
-
-
-def _flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
-    flat: dict[str, str] = {}
-    for name, value in config.items():
-        if isinstance(value, Mapping):
-            flat |= _flat(value, f"{prefix}{name}.")
-        elif value is not None:
-            flat[prefix + name] = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    return flat
+def _means(summary: RunSummary) -> dict[TaskKey, float]:
+    return {(one.environment, one.task_id): one.mean for one in summary.task_scores}
