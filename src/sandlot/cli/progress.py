@@ -50,6 +50,13 @@ class Bar:
         if self._live is not None:
             self._live.stop()
 
+    def say(self, words: str) -> None:
+        """A line of words, which a live bar lets pass above itself."""
+        if self._live is not None:
+            self._live.console.print(words, markup=False, highlight=False, soft_wrap=True)
+        else:
+            self._out.say(words)
+
     def advance(self, done: int, note: str = "") -> None:
         """`done` of the total are done now."""
         self.done, self._note = done, note

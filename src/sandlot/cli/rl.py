@@ -92,7 +92,6 @@ class Watch:
     """Shows the phases, and one line of figures for each step."""
 
     def __init__(self, out: Output, config: TrainConfig) -> None:
-        self._out = out
         self._steps = config.steps
         self._bar = Bar(out, config.name or "training", config.steps, unit=" steps")
         self._started = time.monotonic()
@@ -109,18 +108,18 @@ class Watch:
         """Says what begins, but for steps, whose figures say enough."""
         if not name.startswith("step "):
             expected = f", about {_duration(expected_seconds)}" if expected_seconds else ""
-            self._out.say(f"{name}{expected}")
+            self._bar.say(f"{name}{expected}")
 
     def step(self, metrics: Mapping[str, float]) -> None:
         """One line: the step's figures, or an evaluation's."""
         number = int(metrics["step"])
         evaluated = evaluation_words(metrics)
         if evaluated:
-            self._out.say(f"evaluation after step {number}: {evaluated}")
+            self._bar.say(f"evaluation after step {number}: {evaluated}")
             return
         self._bar.advance(number, f"reward {metrics['reward']:.3f}" if "reward" in metrics else "")
         shown = [f"{name} {metrics[key]:{form}}" for name, key, form in _FIGURES if key in metrics]
-        self._out.say(f"step {number}/{self._steps}  {'  '.join(shown)}{self._left(number)}")
+        self._bar.say(f"step {number}/{self._steps}  {'  '.join(shown)}{self._left(number)}")
 
     def _left(self, number: int) -> str:
         now = time.monotonic()

@@ -14,7 +14,6 @@ class Watch:
     """Shows how far a run is, with the mean so far."""
 
     def __init__(self, out: Output, label: str) -> None:
-        self._out = out
         self._bar = Bar(out, label, 0, unit=" rollouts")
         self._done = 0
         self._sum = 0.0
@@ -33,7 +32,7 @@ class Watch:
         """Sets the size."""
         self._bar.total, self._done = total, done_already
         self._bar.advance(done_already)
-        self._out.say(f"{total} rollouts" + (f", {done_already} of them done already" if done_already else ""))
+        self._bar.say(f"{total} rollouts" + (f", {done_already} of them done already" if done_already else ""))
 
     def rollout(self, rollout: Rollout) -> None:
         """Counts one more."""
