@@ -323,3 +323,10 @@ def test_a_cell_that_looks_like_a_formula_is_text() -> None:
     assert lines[0]["task_id"] == "'=1+1"
     assert lines[0]["first_words"] == '\'@SUM("a,b")'
     assert lines[0]["reward"] == "-0.5"
+
+
+@pytest.mark.parametrize("path", ["/runs", RUN, ROLLOUT, f"{RUN}.json", f"{RUN}/rollouts.csv", "/static/sandlot.css"])
+def test_a_page_can_be_asked_for_without_its_body(client: TestClient, path: str) -> None:
+    answer = client.head(path)
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == client.get(path).headers["content-type"]

@@ -15,12 +15,12 @@ from starlette.responses import RedirectResponse, Response
 from sandlot.errors import Forbidden, Unauthorized
 from sandlot.hub.http import SESSION_COOKIE, hub_of, origin_of
 from sandlot.hub.problems import status_of
-from sandlot.hub.web.render import page
+from sandlot.hub.web.render import READ, page
 
 router = APIRouter(include_in_schema=False)
 
 
-@router.get("/login")
+@router.api_route("/login", methods=READ)
 def login_page(request: Request) -> Response:
     """The form."""
     context = {"next": here(request.query_params.get("next")), "name": "", "problem": None}

@@ -11,7 +11,7 @@ from sandlot.errors import Invalid
 from sandlot.hub.runs import RunSource
 from sandlot.hub.web import curves
 from sandlot.hub.web.comparison import Comparison, compare
-from sandlot.hub.web.render import machine, page
+from sandlot.hub.web.render import READ, machine, page
 from sandlot.hub.web.site import Site
 
 router = APIRouter(include_in_schema=False)
@@ -36,7 +36,7 @@ def _compared(source: RunSource, ids: list[str]) -> Comparison:
     return compare(first, second)
 
 
-@router.get("/compare.json")
+@router.api_route("/compare.json", methods=READ)
 def compare_machine(request: Request) -> Response:
     """Two runs, task by task."""
     ids = _chosen(request)
@@ -46,7 +46,7 @@ def compare_machine(request: Request) -> Response:
     return machine(_compared(site.runs(request), ids))
 
 
-@router.get("/compare")
+@router.api_route("/compare", methods=READ)
 def compare_page(request: Request) -> Response:
     """Two runs side by side; with fewer, the choice."""
     site: Site = request.app.state.site

@@ -15,6 +15,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import StreamingResponse
 
 from sandlot.hub.runs import RolloutRow, RowQuery, RunSource
+from sandlot.hub.web.render import READ
 from sandlot.hub.web.runs import row_query, sort_of
 from sandlot.hub.web.site import Site
 
@@ -25,7 +26,7 @@ COLUMNS = tuple(name for name in RolloutRow.__struct_fields__ if name != "scores
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
-@router.get("/runs/{run_id}/rollouts.csv")
+@router.api_route("/runs/{run_id}/rollouts.csv", methods=READ)
 def rows_csv(request: Request, run_id: str) -> StreamingResponse:
     """Every row that matches the address's conditions, in its order."""
     site: Site = request.app.state.site

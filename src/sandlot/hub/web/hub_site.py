@@ -13,7 +13,7 @@ from sandlot.hub.permissions import Viewer as HubViewer
 from sandlot.hub.runs import RunSource
 from sandlot.hub.web import accounts, packages
 from sandlot.hub.web.app import add_pages
-from sandlot.hub.web.render import page
+from sandlot.hub.web.render import READ, page
 from sandlot.hub.web.site import Site, Viewer
 
 router = APIRouter(include_in_schema=False)
@@ -39,7 +39,7 @@ class HubSite(Site):
         return self._runs_of(page_viewer(request))
 
 
-@router.get("/")
+@router.api_route("/", methods=READ)
 def home(request: Request) -> Response:
     """The newest environments and runs; of an empty hub, the commands that fill it."""
     site: Site = request.app.state.site

@@ -19,7 +19,7 @@ from sandlot.hub.packages import PackageQuery
 from sandlot.hub.runs import RunRow
 from sandlot.hub.web.conversation import Said, said_of
 from sandlot.hub.web.markdown import readme, source
-from sandlot.hub.web.render import machine, page
+from sandlot.hub.web.render import READ, machine, page
 from sandlot.hub.web.site import Site
 from sandlot.ids import normal_name
 from sandlot.records import Manifest
@@ -48,13 +48,13 @@ def _search(request: Request, limit: int = 50) -> api.Page[api.PackageSummary]:
     return hub_of(request).packages.search(query, viewer=page_viewer(request))
 
 
-@router.get("/environments.json")
+@router.api_route("/environments.json", methods=READ)
 def list_machine(request: Request) -> Response:
     """The list of packages."""
     return machine(_search(request).model_dump(mode="json"))
 
 
-@router.get("/environments")
+@router.api_route("/environments", methods=READ)
 def list_page(request: Request) -> Response:
     """The list of packages with its search and facets."""
     found = _search(request)
@@ -85,13 +85,13 @@ def facet(values: Iterable[str]) -> list[tuple[str, int]]:
     return Counter(values).most_common(FACETS)
 
 
-@router.get("/{owner}/{name}.json")
+@router.api_route("/{owner}/{name}.json", methods=READ)
 def package_machine(request: Request, owner: str, name: str) -> Response:
     """A package."""
     return machine(_package(request, owner, name).model_dump(mode="json"))
 
 
-@router.get("/{owner}/{name}")
+@router.api_route("/{owner}/{name}", methods=READ)
 def package_page(request: Request, owner: str, name: str) -> Response:
     """A package: its README, how to install it, what it is."""
     context = _context(request, owner, name, tab="overview")
@@ -102,7 +102,7 @@ def package_page(request: Request, owner: str, name: str) -> Response:
     return page(request, "package.html.j2", context)
 
 
-@router.get("/{owner}/{name}/tasks")
+@router.api_route("/{owner}/{name}/tasks", methods=READ)
 def tasks_page(request: Request, owner: str, name: str) -> Response:
     """Sample tasks as the model sees them, and what the rewards look at."""
     context = _context(request, owner, name, tab="tasks")
@@ -112,25 +112,25 @@ def tasks_page(request: Request, owner: str, name: str) -> Response:
     return page(request, "tasks.html.j2", context)
 
 
-@router.get("/{owner}/{name}/versions")
+@router.api_route("/{owner}/{name}/versions", methods=READ)
 def versions_page(request: Request, owner: str, name: str) -> Response:
     """Every version, newest first."""
     return page(request, "versions.html.j2", _context(request, owner, name, tab="versions"))
 
 
-@router.get("/{owner}/{name}/source")
+@router.api_route("/{owner}/{name}/source", methods=READ)
 def source_page(request: Request, owner: str, name: str) -> Response:
     """The files of a release."""
     return _source(request, owner, name, path=None)
 
 
-@router.get("/{owner}/{name}/source/{path:path}")
+@router.api_route("/{owner}/{name}/source/{path:path}", methods=READ)
 def file_page(request: Request, owner: str, name: str, path: str) -> Response:
     """One file of a release, with a link to every line."""
     return _source(request, owner, name, path=path)
 
 
-@router.get("/{owner}")
+@router.api_route("/{owner}", methods=READ)
 def owner_page(request: Request, owner: str) -> Response:
     """What an account owns. `not_found` for a name that nobody has."""
     account = hub_of(request).accounts.get(owner)

@@ -19,6 +19,9 @@ from sandlot.hub.web import assets, words
 from sandlot.hub.web.conversation import block
 from sandlot.hub.web.site import Site
 
+READ = ["GET", "HEAD"]
+"""What every page answers to."""
+
 POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"

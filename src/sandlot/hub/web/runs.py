@@ -15,7 +15,7 @@ from sandlot.errors import Invalid
 from sandlot.hub.runs import OUTCOMES, SORTS, RolloutRow, RowQuery, RunSource, RunSummary
 from sandlot.hub.web import curves, words
 from sandlot.hub.web.conversation import turns_of
-from sandlot.hub.web.render import machine, page
+from sandlot.hub.web.render import READ, machine, page
 from sandlot.hub.web.site import Site
 from sandlot.hub.web.tokens import BANDS, tokens_of
 from sandlot.records import Run
@@ -47,13 +47,13 @@ def _list(request: Request) -> dict[str, Any]:
     return {"runs": found, "kind": kind, "package": package}
 
 
-@router.get("/runs.json")
+@router.api_route("/runs.json", methods=READ)
 def runs_machine(request: Request) -> Response:
     """The list of runs."""
     return machine(_list(request)["runs"])
 
 
-@router.get("/runs")
+@router.api_route("/runs", methods=READ)
 def runs_page(request: Request) -> Response:
     """The list of runs."""
     site: Site = request.app.state.site
@@ -62,7 +62,7 @@ def runs_page(request: Request) -> Response:
     return page(request, "runs.html.j2", {**context, **_list(request)})
 
 
-@router.get("/runs/{run_id}.json")
+@router.api_route("/runs/{run_id}.json", methods=READ)
 def run_machine(request: Request, run_id: str) -> Response:
     """A run: its record, its figures and a page of its rows."""
     source = _source(request)
@@ -77,7 +77,7 @@ def run_machine(request: Request, run_id: str) -> Response:
     )
 
 
-@router.get("/runs/{run_id}")
+@router.api_route("/runs/{run_id}", methods=READ)
 def run_page(request: Request, run_id: str) -> Response:
     """A run. What an evaluation and a training show above the rows differs; the rows are the same."""
     source = _source(request)
@@ -117,13 +117,13 @@ def run_page(request: Request, run_id: str) -> Response:
     return page(request, "run.html.j2", context)
 
 
-@router.get("/runs/{run_id}/rollouts/{rollout_id}.json")
+@router.api_route("/runs/{run_id}/rollouts/{rollout_id}.json", methods=READ)
 def rollout_machine(request: Request, run_id: str, rollout_id: str) -> Response:
     """A rollout as it is stored."""
     return machine(_source(request).rollout(run_id, rollout_id))
 
 
-@router.get("/runs/{run_id}/rollouts/{rollout_id}")
+@router.api_route("/runs/{run_id}/rollouts/{rollout_id}", methods=READ)
 def rollout_page(request: Request, run_id: str, rollout_id: str) -> Response:
     """A rollout turn by turn, or as tokens."""
     source = _source(request)
