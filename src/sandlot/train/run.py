@@ -45,7 +45,11 @@ MERGED = "merged"
 """The folder of a run in which the trained model lies."""
 
 _MAY_DIFFER = ("name", "steps", "eval", "checkpoint", "limits", "export")
-"""Settings with which a run may be taken up again: they change neither its tasks nor its losses."""
+"""Settings with which a run may be taken up again. None changes which tasks come next, and limits have to give way
+where a run ended because of one."""
+
+_SAME_CODE = ("owner", "version", "digest")
+"""What must be equal of an environment, or the order of the tasks that is on record would be that of others."""
 
 
 async def run_training(
@@ -179,6 +183,13 @@ def _check_same(before: Run, now: Run) -> None:
         for name in names
         if before.config.get(name) != now.config[name]
     ]
+    if not wrong:
+        wrong = [
+            f"{ref.id} had {name} {getattr(old, name)} and has {getattr(ref, name)}"
+            for old, ref in zip(before.environments, now.environments, strict=True)
+            for name in _SAME_CODE
+            if getattr(old, name) != getattr(ref, name)
+        ]
     if wrong:
         raise Conflict(
             f"the folder's run had other settings: {'; '.join(wrong)}",

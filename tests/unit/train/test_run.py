@@ -17,7 +17,7 @@ from tests.unit.train.games import Game, Watcher, settings, share_of_digits, tra
 import sandlot as vf
 from sandlot.errors import Conflict, Failed, Invalid
 from sandlot.inference import load_module, load_tokenizer
-from sandlot.records import Run
+from sandlot.records import EnvironmentRef, Run
 from sandlot.store import RunFolder
 from sandlot.train import run_training
 from sandlot.train.checkpoints import newest_checkpoint
@@ -207,6 +207,26 @@ def test_a_folder_of_a_run_with_other_settings_is_refused_by_name_and_left_as_it
     with pytest.raises(Conflict, match=r"group_size was 8 and is 4; algorithm was .*'dppo'.* and is .*'grpo'"):
         train(settings(model, group_size=4, algorithm="grpo"), tmp_path / "run", Game(share_of_digits))
     assert (tmp_path / "run" / "events.jsonl").read_bytes() == before
+
+
+def test_a_run_is_not_taken_up_with_another_release_or_an_environment_that_was_edited(
+    model: Path, tmp_path: Path
+) -> None:
+    def go(steps: int, **code: str) -> Run:
+        refs = [EnvironmentRef(id="game", **{"version": "0.1.0", "digest": "sha256:one", **code})]
+        return train(settings(model, steps=steps), tmp_path / "run", Game(share_of_digits), refs=refs)
+
+    go(2)
+    before = (tmp_path / "run" / "events.jsonl").read_bytes()
+    for code, said in (
+        ({"version": "0.2.0"}, "game had version 0.1.0 and has 0.2.0"),
+        ({"digest": "sha256:two"}, "game had digest sha256:one and has sha256:two"),
+        ({"owner": "bob"}, "game had owner None and has bob"),
+    ):
+        with pytest.raises(Conflict, match=said):
+            go(3, **code)
+    assert (tmp_path / "run" / "events.jsonl").read_bytes() == before
+    assert go(3).summary["steps"] == 3
 
 
 def test_a_disk_that_refuses_a_checkpoint_ends_the_run_with_the_reason(model: Path, tmp_path: Path) -> None:
