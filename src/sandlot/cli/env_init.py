@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import keyword
+import sys
 from importlib import resources
 from pathlib import Path
 from string import Template
@@ -36,6 +38,11 @@ def init_command(out: Output, name: str, into: str | None) -> None:
     distribution, module = normal_name(name), module_name(name)
     if not module.isidentifier():
         raise Invalid(f"{name!r} cannot be imported as a module", hint="begin with a letter, such as my-env")
+    if keyword.iskeyword(module) or module in sys.stdlib_module_names or module == "sandlot":
+        whose = "a word of the language" if keyword.iskeyword(module) else "a module that is there already"
+        raise Invalid(
+            f"{name!r} cannot be an environment's name: {module} is {whose}", hint=f"such as {distribution}-env"
+        )
     home = Path("environments") if Path.cwd().name != "environments" else Path()
     parent = Path(into) if into else home
     folder = parent / module

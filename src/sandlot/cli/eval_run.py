@@ -6,6 +6,7 @@ does not keep the others from being played, and is named in the end.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import itertools
 import json
@@ -141,10 +142,21 @@ async def _play(out: Output, pair: Pair, playable: Playable, options: dict[str, 
                 out.say(f"saving in {folder.path}")
                 stack.enter_context(pushing(out, folder.path, options))
             watch = stack.enter_context(Watch(out, place.label or str(pair)))
-            run = await run_eval(plan, folder=folder, progress=watch)
+            try:
+                run = await run_eval(plan, folder=folder, progress=watch)
+            except asyncio.CancelledError:
+                if folder is not None:
+                    out.say(f"go on with sandlot eval --resume {folder.path}" + _address(options))
+                raise
     finally:
         await model.close()
     return Done(pair, run, folder.path if folder is not None else None, watch.first_failure)
+
+
+def _address(options: dict[str, Any]) -> str:
+    """What a run does not keep of its endpoint, and has to be told again."""
+    given = {"-b": options["base_url"], "-k": options["key_var"]}
+    return "".join(f" {flag} {value}" for flag, value in given.items() if value)
 
 
 def _tell(out: Output, done: list[Done]) -> None:

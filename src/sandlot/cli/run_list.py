@@ -46,7 +46,7 @@ def list_command(out: Output, folder: str | None, kind: str | None, limit: int, 
         if each.problem:
             out.warn(f"{each.path}: {each.problem}")
     if not shown:
-        out.say(f"there are no runs below {root}")
+        out.say(f"there are no runs{f' of kind {kind}' if kind else ''} below {root}")
     elif len(entries) > limit:
         out.say(f"{len(entries) - limit} more; --limit {len(entries)} shows them")
 
@@ -63,7 +63,8 @@ def _list_remote(out: Output, kind: str | None, limit: int, hub: str | None) -> 
         }
         for each in found
     ]
-    out.table(rows, _COLUMNS, record=[each.model_dump(mode="json") for each in found])
+    # The hub knows when it got a run, not when the run began.
+    out.table(rows, {**_COLUMNS, "started": "SENT"}, record=[each.model_dump(mode="json") for each in found])
     if not found:
         out.say(f"{client.origin} has no runs that you may see")
 

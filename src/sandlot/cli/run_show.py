@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import get_args
 
 import click
 import msgspec
@@ -15,7 +16,7 @@ from sandlot.cli.run_list import status_of
 from sandlot.client import read_settings
 from sandlot.errors import Invalid, NotFound
 from sandlot.evals import summarise
-from sandlot.records import JsonObject, MetricsEvent, Rollout, Run, conversation, text_of
+from sandlot.records import JsonObject, MetricsEvent, Rollout, Run, Status, conversation, text_of
 from sandlot.store import RunFolder, list_runs, read_entry
 
 _COLUMNS = {
@@ -38,7 +39,7 @@ _GOES_ON = {"eval": "eval", "train": "rl"}
 @click.argument("run")
 @click.option("--rollouts", is_flag=True, help="Its rollouts, one a row.")
 @click.option("--rollout", "rollout_id", metavar="ID", help="One rollout in full: the end of its id is enough.")
-@click.option("--status", help="With --rollouts: of this status only, such as errored.")
+@click.option("--status", type=click.Choice(get_args(Status)), help="With --rollouts: of this status only.")
 @click.option("--limit", default=100, show_default=True, type=click.IntRange(min=1), help="At most so many rollouts.")
 def show_command(out: Output, run: str, rollouts: bool, rollout_id: str | None, status: str | None, limit: int) -> None:
     """Show RUN: its folder, or the end of its id."""
@@ -112,6 +113,8 @@ def _show_rows(out: Output, folder: RunFolder, status: str | None, limit: int) -
         out.say(f"{len(rows) - limit} more; --limit {len(rows)} shows them")
     if rows:
         out.next(f"sandlot run show {folder.path} --rollout {rows[0].id[-8:]}")
+    else:
+        out.say(f"this run has no {status} rollouts" if status else "this run has no rollouts")
 
 
 def _show_one(out: Output, folder: RunFolder, ending: str) -> None:
@@ -133,6 +136,8 @@ def transcript(rollout: Rollout) -> str:
         lines.append(f"   {each.name} {each.value:.3f} (weight {each.weight:g})" + _feedback(each.feedback))
     if rollout.failure is not None:
         lines.append(f"   {rollout.failure.boundary}: {rollout.failure.type}: {rollout.failure.message}")
+        # The line that raised is what the environment's author looks for, and it stands nowhere else.
+        lines += [f"   {line}" for line in (rollout.failure.traceback or "").rstrip().splitlines()]
     return "\n\n".join([*parts, "\n".join(lines)])
 
 

@@ -76,12 +76,28 @@ def install_releases(
 
 
 def uninstall(name: str, target: Target) -> Distribution:
-    """Removes one package. Raises `Invalid` where it is not installed."""
+    """Removes one environment. Raises `Invalid` where it is not installed, or is a package of another kind."""
     found = target.find(name)
     if found is None:
         raise Invalid(f"{name} is not installed in {target.prefix}", hint="sandlot env list --installed")
+    if not _is_environment(found):
+        raise Invalid(
+            f"{found.name} {found.version} in {target.prefix} is no environment: it does not depend on {SDK}",
+            hint=f"if it is to go all the same: {_removal(found, target)}",
+        )
     _run(_uninstall_command(target, [found.name]), dict(os.environ))
     return found
+
+
+def _is_environment(found: Distribution) -> bool:
+    return found.environment or found.owner is not None
+
+
+def _removal(found: Distribution, target: Target) -> str:
+    """The command that removes a package: ours does it for environments only."""
+    if _is_environment(found):
+        return f"sandlot env uninstall {found.name}"
+    return f"{target.python} -m pip uninstall {found.name}"
 
 
 def _outcome(release: ReleaseInfo, before: Distribution | None, changed: bool) -> Installed:
@@ -125,7 +141,7 @@ def _check_modules(releases: Sequence[ReleaseInfo], target: Target) -> None:
                 raise Conflict(
                     f"{whose} {each.version} is installed in {target.prefix} and is imported as {module}, "
                     f"as {full} would be",
-                    hint=f"remove it first (sandlot env uninstall {each.name}), or use another environment (--python)",
+                    hint=f"remove it first ({_removal(each, target)}), or use another environment (--python)",
                 )
 
 

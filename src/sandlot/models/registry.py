@@ -48,7 +48,8 @@ class Registry:
             where = ", ".join(str(source) for source in self.sources) or "any endpoints.toml"
             raise NotFound(
                 f"there is no endpoint {id!r} in {where}" + (f"; did you mean {guess!r}?" if guess else ""),
-                hint=f"-m {id} --base-url https://…/v1, or add it to ./configs/endpoints.toml",
+                hint=f"-m local:{id} if it runs on this machine, -m {id} --base-url https://…/v1, "
+                "or add it to ./configs/endpoints.toml",
             )
         return tuple(found)
 

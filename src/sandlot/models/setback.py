@@ -157,6 +157,8 @@ def _number(text: str | None) -> float | None:
 def _explain(endpoint: Endpoint, status: int, words: str, *, has_key: bool) -> str:
     said = f": {words}" if words else ""
     match status:
+        case 401 if endpoint.key is not None and not has_key:
+            return f"{endpoint} wants the API key in {endpoint.key}, which is not set (401){said}"
         case 401 if endpoint.key is not None:
             return f"{endpoint} refused the API key in {endpoint.key} (401){said}"
         case 401 if not has_key:

@@ -43,7 +43,15 @@ def test_a_new_environment_describes_itself(sandlot: Shell) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "says"), [("9lives", "cannot be imported"), ("my env", "not a package name"), ("", "not a package name")]
+    ("name", "says"),
+    [
+        ("9lives", "cannot be imported"),
+        ("my env", "not a package name"),
+        ("", "not a package name"),
+        ("class", "class is a word of the language"),
+        ("JSON", "json is a module that is there already"),
+        ("sandlot", "sandlot is a module that is there already"),
+    ],
 )
 def test_a_name_that_cannot_be_one_is_refused_and_nothing_is_written(sandlot: Shell, name: str, says: str) -> None:
     done = sandlot("env", "init", name)

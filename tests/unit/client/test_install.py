@@ -159,6 +159,15 @@ def test_where_a_release_came_from_is_on_record_and_installing_it_again_does_not
     assert not list(venv.glob("lib/*/site-packages/my_env*"))
 
 
+def test_only_an_environment_is_removed(installer: str, index: Use, venv: Path, tmp_path: Path) -> None:
+    wheel = make_wheel(tmp_path, "bystander", "1.0")
+    subprocess.run([venv / "bin/python", "-m", "pip", "install", "-q", "--no-deps", str(wheel)], check=True)
+    with pytest.raises(Invalid, match=r"bystander 1\.0 in .* is no environment") as caught:
+        uninstall("bystander", target(venv))
+    assert "pip uninstall bystander" in str(caught.value.hint)
+    assert version_of(venv, "bystander") == "1.0"
+
+
 def test_other_content_of_the_same_version_takes_the_place_of_a_local_one(
     installer: str, index: Use, hub: ScriptedHub, venv: Path, tmp_path: Path
 ) -> None:

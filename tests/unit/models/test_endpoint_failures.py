@@ -148,6 +148,13 @@ async def test_a_wrong_key_names_its_variable_and_is_never_shown() -> None:
     assert "secret-abc" not in repr(caught.value)
 
 
+async def test_a_key_that_was_named_and_is_not_set_is_not_called_a_wrong_one() -> None:
+    async with MockServer(key="right") as server:
+        with pytest.raises(ModelError, match="wants the API key in UNSET_KEY, which is not set"):
+            await ask(server, key="UNSET_KEY")
+    assert "authorization" not in server.headers[0]
+
+
 async def test_a_missing_key_says_how_to_give_one() -> None:
     async with MockServer(key="right") as server:
         with pytest.raises(ModelError, match="--key-var"):
