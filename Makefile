@@ -38,5 +38,5 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	@echo "Installing into $(VENV): about 300 MB of wheels to download where torch is the CPU build, at most 3 minutes."
 	@$(PYTHON) -m venv $(VENV) || \
 		{ echo "Creating a virtual environment failed. On Debian and Ubuntu: apt-get install python3-venv"; exit 1; }
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[hub,train,dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[hub,train,math,dev]'
 	@touch $@

@@ -1,11 +1,16 @@
 """What environment authors import."""
 
 from sandlot.engine import State
+from sandlot.envs.answers import exact_match, extract_choice, extract_choices, final_number, number_match
 from sandlot.envs.conversation import Conversation
 from sandlot.envs.decorators import cleanup, metric, reward, stop, teardown
 from sandlot.envs.env_group import EnvGroup
 from sandlot.envs.environment import Environment
+from sandlot.envs.group_judge import GroupJudge
+from sandlot.envs.judge_model import escaped, last_verdict
+from sandlot.envs.judges import JudgeRubric
 from sandlot.envs.load import Found, find, load, load_environment
+from sandlot.envs.math_rubric import MathRubric
 from sandlot.envs.multiturn import MultiTurnEnv, SingleTurnEnv, ToolEnv
 from sandlot.envs.parsers import (
     MaybeThinkParser,
@@ -34,7 +39,10 @@ __all__ = [
     "EnvGroup",
     "Environment",
     "Found",
+    "GroupJudge",
     "GroupRewardFunc",
+    "JudgeRubric",
+    "MathRubric",
     "MaybeThinkParser",
     "MultiTurnEnv",
     "Parser",
@@ -56,12 +64,19 @@ __all__ = [
     "XMLParser",
     "build_release",
     "cleanup",
+    "escaped",
+    "exact_match",
     "extract_boxed_answer",
+    "extract_choice",
+    "extract_choices",
     "extract_hash_answer",
+    "final_number",
     "find",
+    "last_verdict",
     "load",
     "load_environment",
     "metric",
+    "number_match",
     "reward",
     "stop",
     "teardown",

@@ -1,0 +1,105 @@
+"""The model behind a judge, what is shown to it and what its reply says.
+
+Invariants: nothing is connected and no key is read before the first question; what a candidate wrote cannot close the
+tags that it stands in nor look like a verdict; of several verdicts in a reply the last one counts.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+from sandlot.envs.sampling import sampling_of
+from sandlot.errors import NotFound
+from sandlot.models import PROVIDERS, Completion, Model, connect, from_client
+from sandlot.records import Sampling, as_messages, text_of
+
+_LABELLED = re.compile(
+    r"\[\[\s*(?P<boxed>[^\[\]]+?)\s*\]\]"
+    r"|\b(?:grade|rating|verdict|score)\s*:\s*[*_`]*(?P<label>[A-Za-z]+|[-+]?\d+(?:\.\d+)?)\b",
+    re.IGNORECASE,
+)
+_TAG = re.compile(r"<(?=[A-Za-z/!])")
+
+
+class JudgeModel:
+    """A model that is connected when it is first asked, with the interface of an OpenAI client beside its own.
+
+    `client` may be a `Model`, an `AsyncOpenAI` or something like it, or None: then `name` is connected as `sandlot eval
+    -m` does, and a name that leads nowhere is taken for one of OpenAI's (or of `OPENAI_BASE_URL`).
+    """
+
+    def __init__(self, client: Any, name: str, sampling_args: Mapping[str, Any] | None = None) -> None:
+        self.client = client
+        self.name = name
+        self.sampling_args = dict(sampling_args or {})
+        self._model: Model | None = None
+        self.chat = SimpleNamespace(completions=SimpleNamespace(create=self._create))
+
+    def connected(self) -> Model:
+        """The model. Whatever `connect` raises, such as `MissingKeyError`."""
+        if self._model is None:
+            self._model = _connected(self.name) if self.client is None else from_client(self.client, self.name)
+        return self._model
+
+    async def ask(self, messages: Sequence[Mapping[str, Any]]) -> Completion:
+        """The completion of `messages`."""
+        sampling = Sampling(**sampling_of(self.sampling_args))
+        return await self.connected().generate(as_messages(messages), sampling=sampling)
+
+    async def close(self) -> None:
+        """Gives back the connections that were made here; a model or client that was given stays as it is."""
+        if self._model is not None and self.client is None:
+            await self._model.close()
+            self._model = None
+
+    async def _create(self, *, messages: Sequence[Mapping[str, Any]], model: str = "", **sampling: Any) -> Any:
+        """A call as OpenAI's client takes it, for reward functions that are written for one."""
+        asked = self if model in ("", self.name) else JudgeModel(self.client, model)
+        completion = await asked.connected().generate(as_messages(messages), sampling=Sampling(**sampling_of(sampling)))
+        choice = SimpleNamespace(index=0, message=completion.message, finish_reason=completion.finish)
+        return SimpleNamespace(choices=[choice], model=asked.name, usage=completion.usage)
+
+
+def escaped(text: str) -> str:
+    """`text` such that it closes no tag that it stands in and holds no verdict: `<answer>` as `&lt;answer>` and
+    `[[5]]` as `[ [5] ]`. A plain `a < b` stays."""
+    return _TAG.sub("&lt;", text).replace("[[", "[ [").replace("]]", "] ]")
+
+
+def last_verdict(reply: str, choices: Sequence[str] = ()) -> str | None:
+    """The last verdict in a judge's reply: `[[X]]`, or X after `grade:`, `rating:`, `verdict:` or `score:`.
+
+    With `choices` only those count, in any case, and are returned as they are written there; where the reply has none
+    with a label, the last word that is a choice counts. None if there is none.
+    """
+    known = {choice.lower(): choice for choice in choices}
+    found = [match.group("boxed") or match.group("label") for match in _LABELLED.finditer(reply)]
+    if not choices:
+        return found[-1].strip() if found else None
+    labelled = [known[each.strip().lower()] for each in found if each.strip().lower() in known]
+    if labelled:
+        return labelled[-1]
+    words = re.findall(r"[^\W_]+", reply.lower())
+    return next((known[word] for word in reversed(words) if word in known), None)
+
+
+def last_question(prompt: Any) -> str:
+    """The text of the last user message of a prompt, or the prompt itself."""
+    if isinstance(prompt, str):
+        return prompt
+    asked = [message for message in prompt or [] if message.get("role") == "user"]
+    return text_of(asked[-1].get("content")) if asked else ""
+
+
+def _connected(name: str) -> Model:
+    try:
+        return connect(name)
+    except NotFound:
+        if ":" in name:
+            raise
+    address, variable = PROVIDERS["openai"]
+    return connect(name, base_url=os.environ.get("OPENAI_BASE_URL") or address, key_var=variable)
