@@ -13,6 +13,7 @@ from sandlot.cli.lazy import Entry, LazyGroup
 VERBS = {
     "run": Entry("sandlot.cli.eval_run", "Evaluate models on environments; `run` may be left out."),
     "compare": Entry("sandlot.cli.eval_compare", "Say which of several runs is better, by a paired test."),
+    "rescore": Entry("sandlot.cli.eval_rescore", "Apply the rewards of today to rollouts that were saved."),
 }
 
 

@@ -56,6 +56,9 @@ def _lines(summary: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
     for name, interval in (summary.get("environments") or {}).items():
         yield name, _with_interval(interval, None)
     yield "rollouts", _counts(summary)
+    rescored = summary.get("rescored")
+    if rescored:
+        yield "rescored", f"{rescored['at']}, {rescored['changed']} verdicts changed"
     yield "ended by", ", ".join(f"{stop} {count}" for stop, count in (summary.get("stops") or {}).items())
     yield "failures", ", ".join(f"{what} {count}" for what, count in (summary.get("failures") or {}).items())
     usage = summary.get("usage") or {}

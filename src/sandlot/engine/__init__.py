@@ -3,11 +3,13 @@
 from sandlot.engine.play import OnAttempt
 from sandlot.engine.playable import Limits, Playable
 from sandlot.engine.pool import OnRollout, play, play_all, play_group
+from sandlot.engine.rejudge import Judged, StateNotSaved, judge_again
 from sandlot.engine.request import PlayPolicy, Request, seed_of
 from sandlot.engine.state import State, copied
 from sandlot.engine.threads import in_thread
 
 __all__ = [
+    "Judged",
     "Limits",
     "OnAttempt",
     "OnRollout",
@@ -15,8 +17,10 @@ __all__ = [
     "Playable",
     "Request",
     "State",
+    "StateNotSaved",
     "copied",
     "in_thread",
+    "judge_again",
     "play",
     "play_all",
     "play_group",

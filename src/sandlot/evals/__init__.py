@@ -3,18 +3,22 @@
 from sandlot.evals.compare import Side, Versus, compare_sides, read_side
 from sandlot.evals.config import EvalConfig, SamplingConfig
 from sandlot.evals.plan import EvalPlan, folder_of_eval, plan_eval
+from sandlot.evals.rescore import Change, Lacking, Rescored, rescore, write_rescored
 from sandlot.evals.run import Progress, run_eval
 from sandlot.evals.suite import EvalFile, differing_settings, expand
 from sandlot.evals.summary import Named, Passed, PassRate, Summary, TaskScore, summarise, task_scores
 
 __all__ = [
+    "Change",
     "EvalConfig",
     "EvalFile",
     "EvalPlan",
+    "Lacking",
     "Named",
     "PassRate",
     "Passed",
     "Progress",
+    "Rescored",
     "SamplingConfig",
     "Side",
     "Summary",
@@ -26,7 +30,9 @@ __all__ = [
     "folder_of_eval",
     "plan_eval",
     "read_side",
+    "rescore",
     "run_eval",
     "summarise",
     "task_scores",
+    "write_rescored",
 ]
