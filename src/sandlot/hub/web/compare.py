@@ -58,6 +58,7 @@ def compare_page(request: Request) -> Response:
     context = {
         "section": "runs",
         "machine": f"/compare.json?{request.url.query}",
+        "command": f"sandlot eval compare {first[0].id} {second[0].id}" if site.local else None,
         "first": first,
         "second": second,
         "found": found,
