@@ -6,6 +6,7 @@ redirects; a request is sent again only if it may be: GET, PUT, DELETE, and POST
 
 from __future__ import annotations
 
+import os
 import random
 import time
 from collections.abc import Callable, Mapping
@@ -196,10 +197,15 @@ class Connection:
         family = _FAMILIES.get(response.status_code, Failed)
         if family is Failed and response.status_code in _WORTH_ANOTHER:
             family = Unreachable
-        hint = problem.hint
-        if hint is None and family is Unauthorized:
-            hint = f"sandlot login --hub {self.origin}"
-        error = family(problem.detail or problem.title, hint=hint)
+        words, hint = problem.detail or problem.title, problem.hint
+        if family is Unauthorized and hint in (None, "sandlot login"):
+            # The hub cannot know where our key came from, nor which hub we take for ours.
+            from_environment = self.key is not None and self.key == os.environ.get("SANDLOT_KEY")
+            remedy = "the key was read from the variable SANDLOT_KEY; correct it, or unset it and "
+            hint = f"{remedy if from_environment else ''}sandlot login --hub {self.origin}"
+        elif family is NotFound and hint is None and self.key is None:
+            hint = f"if it is private: sandlot login --hub {self.origin}"
+        error = family(words, hint=hint)
         error.code = problem.code
         return error
 

@@ -67,6 +67,26 @@ def test_a_problem_document_becomes_the_error_of_its_family(
     assert (caught.value.code, caught.value.message, caught.value.hint) == (code, "what is wrong", "do this")
 
 
+def test_the_remedy_names_the_hub_and_where_a_refused_key_came_from(
+    hub: ScriptedHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hint(status: int, key: str | None) -> str:
+        problem = {"title": "T", "status": status, "detail": "no", "code": "any", "hint": None}
+        if status == 401:
+            problem["hint"] = "sandlot login"
+        hub.answers["/api/v1/me"] = [Answer(status, problem, {"Content-Type": "application/problem+json"})]
+        with pytest.raises((Unauthorized, NotFound)) as caught:
+            Connection(hub.origin, key=key).get("/me", Me)
+        return str(caught.value.hint)
+
+    sign_in = f"sandlot login --hub {hub.origin}"
+    assert hint(401, None) == hint(401, "stale") == sign_in
+    assert hint(404, None) == f"if it is private: {sign_in}"
+    assert hint(404, "good") == "None"
+    monkeypatch.setenv("SANDLOT_KEY", "stale")
+    assert "SANDLOT_KEY" in hint(401, "stale")
+
+
 def test_an_answer_that_is_no_hub_s_says_what_came_instead(hub: ScriptedHub) -> None:
     hub.answers["/api/v1/me"] = [Answer(200, b"<html>hello</html>", {"Content-Type": "text/html; charset=utf-8"})]
     with pytest.raises(Unreachable, match="answered with text/html"):
