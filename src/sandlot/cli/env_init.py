@@ -27,9 +27,7 @@ _TARGETS = {
 
 @command("init")
 @click.argument("name")
-@click.option(
-    "--into", metavar="FOLDER", help="Where the package's folder is made [default: ./environments if there, else .]."
-)
+@click.option("--into", metavar="FOLDER", help="Where the package's folder is made [default: ./environments].")
 def init_command(out: Output, name: str, into: str | None) -> None:
     """Write a new environment package NAME that runs at once.
 

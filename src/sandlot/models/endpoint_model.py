@@ -131,6 +131,7 @@ class EndpointModel(Model):
             return unreachable(endpoint, error, answered=target.answered)
         target.answered = True
         if status != 200:
+            answer = target.veiled(answer)
             return refused(endpoint, status, answer, headers=headers, secret=secret, now=time.time())
         try:
             value = msgspec.json.decode(answer)
@@ -138,8 +139,12 @@ class EndpointModel(Model):
                 raise ValueError("JSON that is no object")
             completion = target.dialect.completion(endpoint, value)
         except (msgspec.DecodeError, ValueError) as error:
-            return unreadable(endpoint, answer, str(error), secret=secret)
-        return completion or without_choices(endpoint, value, secret=secret)
+            return unreadable(endpoint, target.veiled(answer), str(error), secret=secret)
+        if completion is not None:
+            return completion
+        setback = without_choices(endpoint, value, secret=secret)
+        setback.error.args = (target.veiled(str(setback.error).encode()).decode(),)
+        return setback
 
     def _wait(self, retries: Retries, setback: Setback, *, tries: int, spent: float) -> float | None:
         most = retries.tries if setback.tries is None else min(setback.tries, retries.tries)
@@ -165,10 +170,19 @@ class _Target:
         self.headers = {"Content-Type": "application/json", "User-Agent": "sandlot"}
         if self.secret:
             self.headers["Authorization"] = f"Bearer {self.secret}"
+        self.hidden: list[bytes] = []
+        """What headers took out of variables."""
         for name, value in endpoint.headers.items():
             self.headers[name] = _VARIABLE.sub(lambda match: _variable(endpoint, variables, match[1]), value)
+            self.hidden += [_variable(endpoint, variables, found).encode() for found in _VARIABLE.findall(value)]
         # Looked up once: aiohttp's own way reads the environment and netrc again for each request.
         self.proxy = None if endpoint.is_local else _proxy(endpoint)
+
+    def veiled(self, answer: bytes) -> bytes:
+        """A body that will be quoted in an error, without what headers took out of variables."""
+        for value in self.hidden:
+            answer = answer.replace(value, b"***")
+        return answer
 
 
 class _Sessions:

@@ -8,6 +8,7 @@ import time
 from email.utils import formatdate
 
 import pytest
+from aiohttp import web
 from hypothesis import given, strategies as st
 
 from sandlot.errors import EmptyModelResponseError, InvalidModelResponseError, MissingKeyError, ModelError
@@ -168,6 +169,31 @@ async def test_a_key_that_the_server_echoes_is_taken_out() -> None:
         with pytest.raises(ModelError) as caught:
             await ask(server, key="MOCK_KEY")
     assert "bad key *** in request" in str(caught.value)
+
+
+@pytest.mark.parametrize(("status", "body"), [(401, b"no %s"), (200, b"hm: %s"), (200, b'{"said": "%s", "n": 123456}')])
+async def test_what_a_header_took_out_of_a_variable_is_taken_out_of_what_the_server_echoes(
+    status: int, body: bytes
+) -> None:
+    async def echo(request: web.Request) -> web.Response:
+        return web.Response(status=status, body=body % request.headers["X-Team-Key"].encode())
+
+    app = web.Application()
+    app.router.add_post("/v1/chat/completions", echo)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
+        endpoint = Endpoint(id="m", url=url, headers={"X-Team-Key": "key ${TEAM_KEY}"}, retries=Retries(tries=1))
+        model = EndpointModel(endpoint, environ={"TEAM_KEY": "123456"})
+        with pytest.raises(ModelError) as caught:
+            await model.generate([UserMessage(content="hi")], sampling=Sampling())
+        await model.close()
+    finally:
+        await runner.cleanup()
+    assert "123456" not in str(caught.value)
+    assert "***" in str(caught.value)
 
 
 def test_a_variable_that_is_not_set_is_named_before_anything_is_sent() -> None:
