@@ -8,6 +8,7 @@ env_command = LazyGroup(
     "env",
     entries={
         "init": Entry("sandlot.cli.env_init", "Write a new environment package that runs at once."),
+        "validate": Entry("sandlot.cli.env_validate", "Play it by an oracle and do-nothing agents, without a model."),
         "push": Entry("sandlot.cli.env_push", "Build an environment and publish it to the hub."),
         "install": Entry("sandlot.cli.env_install", "Install environments from the hub."),
         "uninstall": Entry("sandlot.cli.env_install", "Remove an installed environment."),

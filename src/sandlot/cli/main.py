@@ -24,7 +24,7 @@ COMMANDS = {
     "rl": Entry("sandlot.cli.rl", "Train a model with reinforcement learning.", extra="train"),
     "serve": Entry("sandlot.cli.serve", "Serve a local model with an OpenAI-compatible API.", extra="train"),
     "view": Entry("sandlot.cli.view", "Read runs and rollouts of this folder in the browser.", extra="hub"),
-    "run": Entry("sandlot.cli.run", "List, show and push runs."),
+    "run": Entry("sandlot.cli.run", "List, show, export and push runs."),
     "model": Entry("sandlot.cli.model", "Fetch and list local models."),
     "hub": Entry("sandlot.cli.hub", "Run a hub and administer it.", extra="hub"),
     "login": Entry("sandlot.cli.login", "Sign in to a hub."),

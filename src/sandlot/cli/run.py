@@ -9,7 +9,8 @@ run_command = LazyGroup(
     entries={
         "list": Entry("sandlot.cli.run_list", "List the runs below a folder, or those of the hub."),
         "show": Entry("sandlot.cli.run_show", "Show a run's figures, its rollouts, or one of them in full."),
+        "export": Entry("sandlot.cli.run_export", "Write a run's rollouts as JSONL, CSV or Parquet."),
         "push": Entry("sandlot.cli.run_push", "Send a run to the hub; what it has already is not sent again."),
     },
-    help="List, show and push runs.",
+    help="List, show, export and push runs.",
 )

@@ -22,12 +22,13 @@ from sandlot.envs.parsers import (
 )
 from sandlot.envs.release import Built, build_release
 from sandlot.envs.response import Response
-from sandlot.envs.results import Results, RolloutOutput
+from sandlot.envs.results import Results, RolloutOutput, output_of
 from sandlot.envs.rubric import GroupRewardFunc, RewardFunc, Rubric, Score
 from sandlot.envs.rubric_group import RubricGroup
 from sandlot.envs.stateful_tools import StatefulToolEnv
 from sandlot.envs.taskset import EnvConfig, Taskset, TasksetConfig
 from sandlot.envs.toolbox import Toolbox
+from sandlot.envs.validate import Played, Validation, validate
 
 Env = Environment
 
@@ -46,6 +47,7 @@ __all__ = [
     "MaybeThinkParser",
     "MultiTurnEnv",
     "Parser",
+    "Played",
     "Response",
     "Results",
     "RewardFunc",
@@ -61,6 +63,7 @@ __all__ = [
     "ThinkParser",
     "ToolEnv",
     "Toolbox",
+    "Validation",
     "XMLParser",
     "build_release",
     "cleanup",
@@ -77,7 +80,9 @@ __all__ = [
     "load_environment",
     "metric",
     "number_match",
+    "output_of",
     "reward",
     "stop",
     "teardown",
+    "validate",
 ]

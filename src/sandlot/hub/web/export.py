@@ -60,7 +60,8 @@ def _every_row(source: RunSource, run_id: str, query: RowQuery) -> Iterator[Roll
 
 def _line(cells: list[object]) -> str:
     buffer = io.StringIO()
-    csv.writer(buffer, lineterminator="\n").writerow(_cell(cell) for cell in cells)
+    # RFC 4180's line end; with a bare newline the writer would leave a carriage return in a text unquoted.
+    csv.writer(buffer, lineterminator="\r\n").writerow(_cell(cell) for cell in cells)
     return buffer.getvalue()
 
 
