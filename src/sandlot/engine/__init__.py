@@ -1,6 +1,6 @@
 """Plays anything that keeps the `Playable` port: one rollout, the group of one task, or many."""
 
-from sandlot.engine.play import OnAttempt
+from sandlot.engine.play import OnAttempt, Player
 from sandlot.engine.playable import Limits, Playable
 from sandlot.engine.pool import OnRollout, play, play_all, play_group
 from sandlot.engine.rejudge import Judged, StateNotSaved, judge_again
@@ -15,6 +15,7 @@ __all__ = [
     "OnRollout",
     "PlayPolicy",
     "Playable",
+    "Player",
     "Request",
     "State",
     "StateNotSaved",

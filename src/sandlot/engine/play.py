@@ -74,6 +74,7 @@ class Player:
         state = new_state(
             request.task, rollout_id=new_id(), seed=request.seed, model=self.model.name, sampling=sampling
         )
+        state["client"] = self.model
         flight = Flight(request, state=state, attempt=attempt, sampling=sampling)
         try:
             if await self._setup(flight):

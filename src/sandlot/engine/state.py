@@ -18,9 +18,9 @@ _SCALARS = (str, int, float, bool, type(None))
 class State(dict[str, Any]):
     """A dict that authors may write to. The engine's own record of the rollout is not in it.
 
-    Set by the engine: `prompt, completion, answer, info, task, example_id, trajectory, trajectory_id, model,
-    sampling_args, rng, is_completed, is_truncated, stop_condition, error, reward, metrics, final_env_response,
-    turn`. The task's own columns stand beside them, copied deeply for each rollout.
+    Set by the engine: `prompt, completion, answer, info, task, input, example_id, trajectory, trajectory_id, responses,
+    client, model, sampling_args, rng, is_completed, is_truncated, stop_condition, error, reward, metrics,
+    final_env_response, turn`. The task's own columns stand beside them, copied deeply for each rollout.
     """
 
     draft: Callable[[], Rollout]
@@ -43,6 +43,7 @@ ENGINE_KEYS = frozenset(
         "model",
         "prompt",
         "prompt_too_long",
+        "responses",
         "reward",
         "rng",
         "sampling_args",
@@ -84,7 +85,9 @@ def new_state(task: Task, *, rollout_id: str, seed: int, model: str, sampling: S
         final_env_response=None,
         turn=0,
     )
-    state.setdefault("task", dict(fields, prompt=state["prompt"], answer=state["answer"], info=state["info"]))
+    state["responses"] = []
+    state["input"] = dict(fields, prompt=state["prompt"], answer=state["answer"], info=state["info"])
+    state.setdefault("task", state["input"])
     return state
 
 

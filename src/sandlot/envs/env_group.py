@@ -75,6 +75,14 @@ class EnvGroup(Environment):
         """The members' tasks of `train` or `eval`, one member after the other."""
         return _Joined({name: member.split(split) for name, member in self.members.items()})
 
+    def tasks_of(self, rows: Any) -> list[Task]:
+        """Rows as tasks of the members that their `info["env_id"]` or `env_id` names."""
+        tasks: list[Task] = []
+        for row in rows:
+            name = (row.get("info") or {}).get(ROUTE) or row.get(ROUTE) or ""
+            tasks += _labelled(name, self.get_env_for_task(name).tasks_of([row]))
+        return tasks
+
     def add_rubric(self, rubric: Rubric) -> None:
         """Adds a rubric to every member."""
         for member in self.envs:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -19,6 +20,7 @@ from sandlot.envs.conversation import Conversation
 from sandlot.envs.decorators import marked, stop
 from sandlot.envs.describe import described
 from sandlot.envs.evaluate import Evaluable
+from sandlot.envs.given import PlaysGiven
 from sandlot.envs.parsers import Parser
 from sandlot.envs.response import Response, trajectory_step
 from sandlot.envs.rubric import Rubric
@@ -30,7 +32,7 @@ from sandlot.errors import Invalid
 from sandlot.records import Messages, Probe, Task, Tool, as_messages
 
 
-class Environment(Evaluable):
+class Environment(Evaluable, PlaysGiven):
     """Tasks, rewards and a conversation. Give it a dataset and a rubric, or a `Taskset`; subclass it to answer back.
 
     Without an `env_response` of its own a rollout is one turn, or, where there are tools, as many turns as the model
@@ -61,7 +63,9 @@ class Environment(Evaluable):
         **kwargs: Any,
     ) -> None:
         if message_type != "chat":
-            raise Invalid(f"message_type {message_type!r} is not supported; environments speak 'chat'")
+            warnings.warn(
+                f"message_type {message_type!r} is gone: this speaks 'chat'", DeprecationWarning, stacklevel=2
+            )
         if taskset is not None and (dataset is not None or eval_dataset is not None):
             raise Invalid("an environment takes a dataset or a taskset, not both")
         if taskset is not None:
@@ -86,7 +90,7 @@ class Environment(Evaluable):
         if config is not None and timeout_seconds is None:
             self.timeout_seconds = config.timeout_seconds
         self.toolbox = Toolbox(tools)
-        self.tool_defs = [as_tool(tool) for tool in tool_defs or []]
+        self.tool_defs = [as_tool(tool) for tool in tool_defs or kwargs.pop("oai_tools", None) or []]
         for key, value in kwargs.items():
             setattr(self, key, value)
         for kind in ("reward", "metric"):
@@ -137,6 +141,19 @@ class Environment(Evaluable):
             if tasks is not None:
                 tasks.check_columns()
 
+    def set_kwargs(self, **values: Any) -> None:
+        """Sets attributes, through `set_NAME` where there is such a method."""
+        for name, value in values.items():
+            setter = getattr(self, f"set_{name}", None)
+            if callable(setter):
+                setter(value)
+            else:
+                setattr(self, name, value)
+
+    def tasks_of(self, rows: Source) -> list[Task]:
+        """Rows that the caller has, as tasks of this environment."""
+        return list(self._formatted(rows))
+
     def get_dataset(self, n: int = -1, seed: int | None = None) -> list[dict[str, Any]]:
         """The first `n` training rows (-1: all), shuffled by `seed` if one is given, with their prompts."""
         return self._rows("train", n, seed)
@@ -174,6 +191,7 @@ class Environment(Evaluable):
 
     async def add_model_response(self, state: State, prompt_messages: Messages, response: Response) -> None:
         """Adds what the model said to the trajectory."""
+        state["responses"].append(response)
         await self.add_trajectory_step(state, trajectory_step(state, prompt_messages, response))
 
     async def add_trajectory_step(self, state: State, trajectory_step: dict[str, Any]) -> None:
@@ -222,6 +240,9 @@ class Environment(Evaluable):
     def _tasks_of(self, source: Source) -> Tasks | None:
         if source is None:
             return None
+        return self._formatted(source)
+
+    def _formatted(self, source: Source) -> Tasks:
         return Tasks(source, system_prompt=self.system_prompt, few_shot=self.few_shot, on_columns=self._check_columns)
 
     def _check_columns(self, columns: Iterable[str]) -> None:

@@ -12,6 +12,7 @@ from sandlot.config import build
 from sandlot.envs.conversation import Conversation
 from sandlot.envs.results import Results
 from sandlot.envs.sampling import sampling_of
+from sandlot.envs.tolerated import tolerate
 from sandlot.errors import Invalid
 from sandlot.evals import EvalConfig, Summary, folder_of_eval, plan_eval, run_eval, summarise
 from sandlot.models import Model, connect, from_client
@@ -83,9 +84,11 @@ class Evaluable:
         split: str = "eval",
         save_results: bool = False,
         results_path: str | Path | None = None,
+        **options: Any,
     ) -> Results:
         """`evaluate`, as a coroutine. `save_results` saves every rollout in a run folder under `results_path`
-        (default `./outputs`), as `sandlot eval` does."""
+        (default `./outputs`), as `sandlot eval` does. Of `options` none has an effect: they are the original API's."""
+        tolerate("evaluate", options)
         asked = {
             "args": self.env_args,
             "num_tasks": num_examples,

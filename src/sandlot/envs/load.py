@@ -26,6 +26,7 @@ import msgspec
 
 from sandlot.config import Config, build
 from sandlot.envs.environment import Environment
+from sandlot.envs.original import answer_for_verifiers
 from sandlot.errors import Invalid, NotFound, SandlotError
 from sandlot.ids import PackageRef, content_digest, module_name, normal_name
 from sandlot.records import EnvironmentRef, JsonObject
@@ -122,6 +123,7 @@ def _imported(found: Found) -> ModuleType:
         known = sys.modules.get(found.module)
         if known is not None and base not in Path(known.__file__ or "/").resolve().parents:
             del sys.modules[found.module]
+    answer_for_verifiers()
     try:
         return importlib.import_module(found.module)
     except ModuleNotFoundError as error:

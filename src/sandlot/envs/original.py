@@ -1,0 +1,125 @@
+"""Makes `import verifiers` mean Sandlot, where the original package is not installed.
+
+Invariants: the original wins where it is there; nothing changes before an environment is loaded; a name that Sandlot
+does not have cannot be imported, except those that need a sandbox or an agent program: these can be imported and
+subclassed, and say what is missing when they are used.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import logging
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+from sandlot.errors import MissingDependency
+
+_ROOT = "verifiers"
+API_VERSION = "0.1.14"
+"""The release of the original whose API this one follows, for packages that look."""
+
+_SANDBOXED = frozenset(
+    {
+        "BrowserEnv", "BrowserSandboxError", "CliAgentEnv", "ComposableEnv", "CPTaskSet", "GymEnv", "HarborEnv",
+        "Harness", "LeanTaskSet", "MCPEnv", "MathTaskSet", "OpenCodeEnv", "OpenCodeQAEnv", "OpenCodeRLMEnv",
+        "OpenEnvEnv", "PythonEnv", "RLMEnv", "ReasoningGymEnv", "SandboxDebugEnv", "SandboxEnv", "SandboxMixin",
+        "SandboxSpec", "SandboxTaskSet", "TaskSet", "TextArenaEnv", "AdvancedConfigs", "SandboxState",
+        "ThreadedAsyncSandboxClient", "CreateSandboxRequest", "SandboxTimeouts",
+    }
+)  # fmt: skip
+"""Names of the original that run programs in sandboxes, or stand on other projects."""
+
+_SANDBOXED_MODULES = ("verifiers.envs.experimental", "verifiers.envs.sandbox_env", "verifiers.envs.integrations")
+
+_SUBMODULES = (
+    "types", "errors", "clients", "decorators",
+    "envs", "envs.environment", "envs.multiturn_env", "envs.singleturn_env", "envs.tool_env", "envs.stateful_tool_env",
+    "envs.env_group", "envs.sandbox_env", "envs.python_env", "envs.experimental", "envs.integrations",
+    "parsers", "parsers.parser", "parsers.xml_parser", "parsers.think_parser", "parsers.maybe_think_parser",
+    "rubrics", "rubrics.rubric", "rubrics.rubric_group", "rubrics.judge_rubric", "rubrics.math_rubric",
+    "rubrics.experimental", "rubrics.experimental.hybrid_math_rubric",
+    "utils", "utils.data_utils", "utils.async_utils", "utils.error_utils", "utils.tool_utils", "utils.client_utils",
+    "utils.logging_utils", "utils.eval_utils", "utils.env_utils", "utils.message_utils", "utils.thread_utils",
+    "utils.response_utils",
+)  # fmt: skip
+
+
+class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds the original's modules behind all other finders."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """A spec for the original's package and the modules of it that Sandlot knows."""
+        if fullname == _ROOT or _is_known(fullname):
+            return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
+        return None
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
+        """A module whose names are looked up when they are asked for."""
+        return _Alias(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Nothing is run."""
+
+
+class _Alias(ModuleType):
+    """One module of the original."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "__all__":
+            return _exported()
+        if name == "__version__":
+            return API_VERSION
+        if name.startswith("__"):
+            raise AttributeError(name)
+        value = _named(self.__name__, name)
+        setattr(self, name, value)
+        return value
+
+
+def answer_for_verifiers() -> None:
+    """From now on `import verifiers` finds Sandlot if it finds nothing else. Asked again, it does nothing."""
+    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        sys.meta_path.append(_Finder())
+
+
+def _is_known(fullname: str) -> bool:
+    root, _, rest = fullname.partition(".")
+    return root == _ROOT and (rest in _SUBMODULES or fullname.startswith(_SANDBOXED_MODULES))
+
+
+def _named(module: str, name: str) -> Any:
+    """What `name` of the original's `module` is here."""
+    if f"{module}.{name}".removeprefix(f"{_ROOT}.") in _SUBMODULES:
+        return importlib.import_module(f"{module}.{name}")
+    for home in ("sandlot", "sandlot.envs", "sandlot.envs.drift", "sandlot.models"):
+        found = getattr(importlib.import_module(home), name, None)
+        if found is not None:
+            return found
+    if name == "logger":
+        return logging.getLogger("sandlot")
+    if name in _SANDBOXED or module.startswith(_SANDBOXED_MODULES):
+        if name.isupper():
+            return [] if name.endswith("S") else ""
+        return _unavailable(name)
+    raise AttributeError(f"Sandlot has no {name!r} for {module}")
+
+
+def _exported() -> list[str]:
+    ours = importlib.import_module("sandlot").__all__
+    return [*(name for name in ours if not name.startswith("_")), *sorted(_SANDBOXED)]
+
+
+def _unavailable(name: str) -> type:
+    def refuse(cls: type, *_: Any, **__: Any) -> Any:
+        raise MissingDependency(
+            f"{cls.__name__} needs {name}, which runs programs in sandboxes; this version of Sandlot has none",
+            hint="environments without a sandbox can be played",
+        )
+
+    return type(name, (), {"__new__": refuse, "__doc__": f"{name} of the original: it can be named, not built."})
