@@ -36,6 +36,7 @@ from sandlot.store import RunFolder
 START = 1_763_000_000.0
 EVAL_ID = "01kexamp1eeva1run0000000aa"
 TRAIN_ID = "01kexamp1etra1nrun000000bb"
+ODD_ID = "01kexamp1eoddrun0000000000"
 UNFINISHED_ID = "01kexamp1estillrunning0000"
 WORDS = """the of a river stone quiet engine market lantern seven orange walks under winter signal""".split()  # noqa: SIM905
 SEARCH = Tool(
@@ -213,6 +214,61 @@ def eval_events(tasks: int = 50, each: int = 4, seed: int = 7) -> Iterator[Event
             yield RolloutEvent(rollout=tool_rollout(number, index, random_))
 
 
+def odd_rollout(index: int) -> Rollout:
+    """Everything that strains a layout: long names, words without a break, forks, many rewards, other scripts."""
+    said = {
+        1: "x" * 400,
+        2: "مرحبا بالعالم 🎲 " * 12,
+        3: "```\nfor room in maze: print(room.name, " + "room.doors, " * 20,
+    }
+    turns = [
+        Turn(
+            prompt=[{"role": "user", "content": said.get(n, f"Room {n}: the door is shut.")}],
+            completion={"role": "assistant", "content": "I go north.", "reasoning_content": "Hm. " * 900 * (n == 5)},
+            parent=-1 if n == 9 else 3 if n == 7 else n - 1,
+            finish="length" if n == 11 else "stop",
+            start=1.3 * n,
+            seconds=0.8,
+        )
+        for n in range(12)
+    ]
+    rewards = [
+        Reward(name=f"criterion_{n}_that_has_a_long_name", value=0.3333333 * n, weight=-0.25, feedback="Because. " * 30)
+        for n in range(6)
+    ]
+    return Rollout(
+        id=f"01kodd{index:020d}",
+        task=Task(id="a-task-id/with/slashes/and-more-than-eighty-characters-in-it-0123456789abcdef0123456789"),
+        index=index,
+        environment="maze",
+        model="openrouter:anthropic/claude-sonnet-4.5-20250929:thinking",
+        turns=turns,
+        tail=[{"role": "user", "content": "You starved."}],
+        stop="max_turns_reached",
+        truncated=True,
+        verdict=Verdict(reward=-1.25 + index / 8, rewards=rewards, metrics={f"m/{n}": 10.0**n for n in range(9)}),
+        timing=Timing(setup=0.4, model=9.6, environment=6.8, scoring=1.5, total=20.1),
+        started=START,
+        attempt=2,
+    )
+
+
+def odd_run() -> Run:
+    """The run that `odd_rollout` is of. It failed."""
+    maze = EnvironmentRef(id="maze", name="maze", version="2.0.0rc1", digest="sha256:" + "ab" * 32, dirty=True)
+    return Run(
+        id=ODD_ID,
+        kind="eval",
+        name="maze",
+        environments=[maze],
+        model="openrouter:anthropic/claude-sonnet-4.5-20250929:thinking",
+        expected=32,
+        status="failed",
+        started="2025-11-13T02:00:00Z",
+        message="OutOfMemoryError: the worker was killed after 38 minutes",
+    )
+
+
 def train_rollout(step: int, number: int, index: int, *, split: str, random_: random.Random) -> Rollout:
     """One sentence, better with the steps."""
     names = ("sentence", "reverse-text")
@@ -310,7 +366,8 @@ def write(path: Path, run: Run, events: Iterator[Event]) -> Path:
 
 
 def write_all(root: Path) -> None:
-    """Both runs, and one that is still going."""
+    """Both runs, one that was interrupted, and an odd one that failed."""
+    write(root / "evals" / "maze--odd", odd_run(), (RolloutEvent(rollout=odd_rollout(n)) for n in range(32)))
     write(root / "evals" / "catalogue--smollm2-135m--000000aa", eval_run(), eval_events())
     write(root / "trains" / "sentence--smollm2-135m--000000bb", train_run(), train_events())
     going = eval_run(status="running", expected=800, id=UNFINISHED_ID)

@@ -15,7 +15,7 @@ import uvicorn
 from fastapi import FastAPI
 from tests import pages_fixture, pages_packages
 from tests.e2e.browser import CHROMIUM, Browser
-from tests.pages_fixture import EVAL_ID, TRAIN_ID, UNFINISHED_ID
+from tests.pages_fixture import EVAL_ID, ODD_ID, TRAIN_ID, UNFINISHED_ID
 from tests.unit.hub.site import Clock, Site
 
 from sandlot.hub import Settings, create_app
@@ -37,6 +37,8 @@ PAGES = {
     "by task": f"{RUN}?by=task",
     "choose": f"/compare?run={EVAL_ID}",
     "compare": f"/compare?run={EVAL_ID}&run={UNFINISHED_ID}",
+    "odd run": f"/runs/{ODD_ID}?by=task",
+    "odd rollout": f"/runs/{ODD_ID}/rollouts/01kodd{0:020d}",
     "nothing": "/runs/nope",
 }
 

@@ -15,8 +15,8 @@ from sandlot.store import RunFolder
 
 def test_runs_are_listed_newest_first_with_their_means(root: Path) -> None:
     found = FolderRuns(root).runs()
-    assert [row.kind for row in found.items] == ["train", "eval", "eval"]
-    assert found.total == 3
+    assert [row.kind for row in found.items] == ["train", "eval", "eval", "eval"]
+    assert found.total == 4
     done = next(row for row in found.items if row.id == pages_fixture.EVAL_ID)
     assert done.rollouts == 200
     assert done.reward == pytest.approx(0.67, abs=0.05)
@@ -32,9 +32,9 @@ def test_runs_can_be_narrowed_to_a_kind_and_to_a_package(root: Path) -> None:
 
 def test_the_list_is_paged(root: Path) -> None:
     source = FolderRuns(root)
-    first = source.runs(limit=2)
-    second = source.runs(limit=2, cursor=first.next)
-    assert len(first.items) == 2
+    first = source.runs(limit=3)
+    second = source.runs(limit=3, cursor=first.next)
+    assert len(first.items) == 3
     assert len(second.items) == 1
     assert second.next is None
     with pytest.raises(Invalid, match="cursor"):

@@ -53,7 +53,7 @@ class Tags(HTMLParser):
 def test_the_front_page_of_a_folder_is_its_list_of_runs(client: TestClient) -> None:
     answer = client.get("/")
     assert answer.url.path == "/runs"
-    assert answer.text.count("data-row>") == 3
+    assert answer.text.count("data-row>") == 4
     assert "0.67 ± 0.06" in answer.text
     assert "48 of 800" in answer.text
 
@@ -330,3 +330,10 @@ def test_a_page_can_be_asked_for_without_its_body(client: TestClient, path: str)
     answer = client.head(path)
     assert answer.status_code == 200
     assert answer.headers["content-type"] == client.get(path).headers["content-type"]
+
+
+def test_colours_span_the_rewards_that_there_are(client: TestClient) -> None:
+    text = client.get(f"/runs/{pages_fixture.ODD_ID}?by=task").text
+    assert re.search(r'class="scale"[^>]*>−1\.25<', text)
+    assert 'class="tint rw0"' in text
+    assert 'class="tint rw8"' in text

@@ -167,6 +167,9 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reward: float | None = None
     half_width: float | None = None
     """Half of the 95 % interval, clustered by task."""
+    lowest: float | None = None
+    """The lowest reward of a rollout."""
+    highest: float | None = None
     pass_at: dict[str, tuple[float, float | None]] = {}
     """By k: the estimate, and half of its 95 % interval."""
     pass_threshold: float = 0.5

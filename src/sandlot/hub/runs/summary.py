@@ -25,6 +25,7 @@ def summarise_rows(rows: Sequence[RolloutRow], run: Run) -> RunSummary:
     tasks = _by_task(counted)
     rewards = [_rewards(group) for group in tasks.values()]
     overall = mean_interval(rewards)
+    given = _rewards(rows)
     counts = Counter(row.status for row in rows)
     threshold = pass_threshold(run)
     return RunSummary(
@@ -34,6 +35,8 @@ def summarise_rows(rows: Sequence[RolloutRow], run: Run) -> RunSummary:
         counts={status: counts[status] for status in OUTCOMES if counts[status]},
         reward=overall.mean if overall else None,
         half_width=half_width(overall),
+        lowest=min(given, default=None),
+        highest=max(given, default=None),
         pass_at=_pass_at(rewards, threshold),
         pass_threshold=threshold,
         by_environment=_by_environment(counted),

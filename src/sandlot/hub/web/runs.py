@@ -262,7 +262,7 @@ def _filtered(query: RowQuery) -> bool:
 def scale_of(what: RunSummary | list[RolloutRow]) -> tuple[float, float]:
     """The rewards at either end of the colours: 0 and 1, unless there are rewards beyond."""
     if isinstance(what, RunSummary):
-        values = [one.mean for one in what.task_scores]
+        values = [value for value in (what.lowest, what.highest) if value is not None]
     else:
         values = [row.reward for row in what if row.reward is not None]
     return min([0.0, *values]), max([1.0, *values])
