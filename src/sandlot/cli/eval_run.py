@@ -180,12 +180,14 @@ def _path(done: Done) -> str | None:
 
 
 def _raise_failures(done: list[Done]) -> None:
-    """`Failed` if a pair was not played, or not one of its rollouts has a verdict."""
-    problems = [(each, problem) for each in done if (problem := each.failure)]
+    """`Failed` if a pair was not played, or not to its end, or not one of its rollouts has a verdict."""
+    problems = [(each, problem) for each in done if (problem := each.stopped or each.failure)]
     if not problems:
         return
     first, words = problems[0]
     hint = f"sandlot run show {first.folder} --rollouts" if first.folder else None
+    if first.stopped and first.folder:
+        hint = f"sandlot eval --resume {first.folder}, with a limit that is higher"
     if len(done) == 1:
         raise Failed(words, hint=hint)
     listed = "; ".join(f"{each.pair}: {problem}" for each, problem in problems)

@@ -54,6 +54,15 @@ class Done:
             return f"not one rollout of {self.run.name} was scored; the first says {first}"
         return ""
 
+    @property
+    def stopped(self) -> str:
+        """Why not everything was played; empty if it was."""
+        run = self.run
+        if run is None or run.status == "done":
+            return ""
+        played = run.summary.get("rollouts", 0)
+        return f"{run.message or run.status}; {played:,} of {run.expected or 0:,} rollouts were played"
+
 
 def table_rows(done: Sequence[Done]) -> list[dict[str, Any]]:
     """A row for each pair, with the figures as numbers. `settings` tells apart rows of the same pair."""
@@ -122,6 +131,7 @@ def _row(done: Done, settings: dict[str, Any]) -> dict[str, Any]:
         "cost": summary.get("cost"),
         "seconds": summary.get("seconds") or {},
         "failure": done.failure or None,
+        "stopped": done.stopped or None,
     }
 
 

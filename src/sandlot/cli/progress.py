@@ -26,6 +26,8 @@ class Bar:
         self.total, self.done = total, 0
         self._note = ""
         self._last_line = clock()
+        self._first: tuple[float, int] | None = None
+        """When `advance` was first called, and how many were done then."""
         self._live: Progress | None = None
         if not out.json and sys.stderr.isatty():
             columns = (
@@ -60,8 +62,19 @@ class Bar:
     def advance(self, done: int, note: str = "") -> None:
         """`done` of the total are done now."""
         self.done, self._note = done, note
+        if self._first is None:
+            self._first = (self._clock(), done)
         if self._live is not None:
             self._live.update(self._task, completed=done, total=self.total, note=note)
         elif not self._out.json and self._clock() - self._last_line >= _LINE_SECONDS:
             self._last_line = self._clock()
-            self._out.say(f"{self._label}: {done}/{self.total}{self._unit}" + (f", {note}" if note else ""))
+            words = [f"{self._label}: {done:,}/{self.total:,}{self._unit}", note, self._remaining()]
+            self._out.say(", ".join(filter(None, words)))
+
+    def _remaining(self) -> str:
+        """How long it will go on, judged by what was done since the first call of `advance`."""
+        if self._first is None or self.done <= self._first[1] or self.done >= self.total:
+            return ""
+        start, done = self._first
+        seconds = (self._clock() - start) / (self.done - done) * (self.total - self.done)
+        return f"about {seconds / 60:.0f} min left" if seconds >= 90 else f"about {seconds:.0f} s left"

@@ -19,6 +19,7 @@ class Watch:
         self._sum = 0.0
         self._scored = 0
         self._without = 0
+        self._cost = 0.0
         self.first_failure = ""
 
     def __enter__(self) -> Watch:
@@ -32,7 +33,7 @@ class Watch:
         """Sets the size."""
         self._bar.total, self._done = total, done_already
         self._bar.advance(done_already)
-        self._bar.say(f"{total} rollouts" + (f", {done_already} of them done already" if done_already else ""))
+        self._bar.say(f"{total:,} rollouts" + (f", {done_already:,} of them done already" if done_already else ""))
 
     def rollout(self, rollout: Rollout) -> None:
         """Counts one more."""
@@ -45,9 +46,11 @@ class Watch:
         else:
             self._sum += rollout.reward
             self._scored += 1
+        self._cost += rollout.cost or 0.0
         mean = f"reward {self._sum / self._scored:.3f}" if self._scored else ""
-        missing = f"{self._without} without a verdict" if self._without else ""
-        self._bar.advance(self._done, ", ".join(filter(None, (mean, missing))))
+        missing = f"{self._without:,} without a verdict" if self._without else ""
+        cost = f"${self._cost:.2f}" if self._cost else ""
+        self._bar.advance(self._done, ", ".join(filter(None, (mean, missing, cost))))
 
     def finished(self, summary: Summary) -> None:
         """The report says the rest."""

@@ -2,6 +2,7 @@
 
 from sandlot.evals.compare import Side, Versus, compare_sides, read_side
 from sandlot.evals.config import EvalConfig, SamplingConfig
+from sandlot.evals.limits import EvalLimits
 from sandlot.evals.plan import EvalPlan, folder_of_eval, plan_eval
 from sandlot.evals.rescore import Change, Lacking, Rescored, rescore, write_rescored
 from sandlot.evals.run import Progress, run_eval
@@ -12,6 +13,7 @@ __all__ = [
     "Change",
     "EvalConfig",
     "EvalFile",
+    "EvalLimits",
     "EvalPlan",
     "Lacking",
     "Named",

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from sandlot.config import Config
 from sandlot.engine import PlayPolicy
+from sandlot.evals.limits import EvalLimits
 from sandlot.records import Sampling
 
 
@@ -62,6 +63,8 @@ class EvalConfig(Config):
     """Rollouts in flight at once."""
     max_tokens: int | None = Field(default=None, ge=1)
     """The most tokens that one rollout may use, over all of its calls, prompts included."""
+    limits: EvalLimits = EvalLimits()
+    """When to stop though not everything was played."""
     retries: int = Field(default=2, ge=0)
     """How often a rollout is played again after the endpoint, a sandbox or its set-up failed."""
     scoring_retries: int = Field(default=1, ge=0)

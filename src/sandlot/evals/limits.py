@@ -7,22 +7,17 @@ resuming plays exactly that. Nothing is started after a limit was reached.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, TypeVar
+from typing import Literal
 
 from pydantic import Field
 
 from sandlot.config import Config
+from sandlot.engine import Request
 from sandlot.errors import Invalid
 from sandlot.records import Rollout
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
-
-    from sandlot.store import IndexRow
-
-GroupT = TypeVar("GroupT", bound=Sequence[object])
+from sandlot.store import IndexRow
 
 
 class EvalLimits(Config):
@@ -44,8 +39,19 @@ class Gate:
         self.limits = limits
         self.cost = 0.0
         self.tokens = 0
-        self.reached: str | None = None
-        """The limit that was reached, in words."""
+        self._stopped: Literal["cost", "tokens", "seconds"] | None = None
+
+    @property
+    def reached(self) -> str | None:
+        """The limit that was reached, and what was used by now, in words."""
+        match self._stopped:
+            case "cost":
+                return f"limits.cost of ${self.limits.cost:g}: ${self.cost:.4f} were spent"
+            case "tokens":
+                return f"limits.tokens of {self.limits.tokens:,}: {self.tokens:,} were used"
+            case "seconds":
+                return f"limits.seconds of {self.limits.seconds:g}"
+        return None
 
     def before(self, rows: Iterable[IndexRow]) -> None:
         """Counts what earlier lives of the run have used."""
@@ -69,17 +75,19 @@ class Gate:
         self.cost += rollout.cost or 0.0
         self.tokens += (usage.prompt_tokens or 0) + (usage.completion_tokens or 0)
 
-    def admit(self, groups: Sequence[GroupT]) -> Iterable[GroupT]:
-        """`groups`, as far as the limits let them start."""
-        return groups if self.limits.cost is None and self.limits.tokens is None else self._within(groups)
+    def admit(self, groups: Sequence[Sequence[Request]], *, together: bool) -> Iterable[Sequence[Request]]:
+        """`groups`, as far as the limits let them start: whole where they are judged `together`, else one by one."""
+        if self.limits.cost is None and self.limits.tokens is None:
+            return groups
+        return self._within(groups if together else [[request] for group in groups for request in group])
 
-    def _within(self, groups: Sequence[GroupT]) -> Iterator[GroupT]:
+    def _within(self, groups: Sequence[Sequence[Request]]) -> Iterator[Sequence[Request]]:
         for group in groups:
             if self.limits.cost is not None and self.cost >= self.limits.cost:
-                self.reached = f"limits.cost of ${self.limits.cost:g}: ${self.cost:.4f} were spent"
+                self._stopped = "cost"
                 return
             if self.limits.tokens is not None and self.tokens >= self.limits.tokens:
-                self.reached = f"limits.tokens of {self.limits.tokens:,}: {self.tokens:,} were used"
+                self._stopped = "tokens"
                 return
             yield group
 
@@ -93,4 +101,4 @@ class Gate:
         except TimeoutError:
             if not deadline.expired():
                 raise
-            self.reached = f"limits.seconds of {self.limits.seconds:g}"
+            self._stopped = "seconds"

@@ -16,6 +16,7 @@ import msgspec
 
 from sandlot.engine import play_all
 from sandlot.errors import SandlotError
+from sandlot.evals.limits import Gate
 from sandlot.evals.plan import EvalPlan, resumed
 from sandlot.evals.summary import Summary, summarise
 from sandlot.records import AttemptEvent, Failure, Rollout, RolloutEvent, Run, RunEvent, RunStatus, Status
@@ -43,10 +44,13 @@ async def run_eval(plan: EvalPlan, *, folder: RunFolder | None = None, progress:
 
     A folder that `folder_of_eval` just made begins the run; one that `RunFolder.resume` opened goes on with it, and is
     a `Conflict` if it was started with other settings. Without a folder nothing is saved, and `progress` is the only
-    one who sees the rollouts. Cancelling saves what is finished, marks the run as interrupted and propagates.
+    one who sees the rollouts. Cancelling saves what is finished, marks the run as interrupted and propagates. A run
+    that reaches one of its limits ends as interrupted, too, and its message says which.
     """
     ledger = _Ledger(plan, folder)
     done = ledger.begin()
+    gate = Gate(plan.config.limits)
+    gate.before(folder.index() if folder is not None else ())
     if progress is not None:
         progress.started(plan.run.expected or 0, len(done))
 
@@ -54,27 +58,33 @@ async def run_eval(plan: EvalPlan, *, folder: RunFolder | None = None, progress:
         kept = ledger.keep(rollout)
         if progress is not None:
             progress.rollout(kept)
+        gate.spent(kept)
 
     try:
-        await play_all(
-            plan.playable,
-            plan.missing(done),
-            model=plan.model,
-            sampling=plan.config.sampling.record(),
-            policy=plan.config.policy(),
-            on_rollout=keep,
-            on_attempt=ledger.attempted,
-        )
+        async with gate.in_time():
+            await play_all(
+                plan.playable,
+                gate.admit(plan.missing(done), together=plan.playable.grouped),
+                model=plan.model,
+                sampling=plan.config.sampling.record(),
+                policy=plan.config.policy(),
+                on_rollout=keep,
+                on_attempt=ledger.attempted,
+            )
     except BaseException as error:  # boundary: the run. Everything that ends it is put on record and goes on its way.
         stopped = isinstance(error, asyncio.CancelledError | KeyboardInterrupt)
         # A disk that is full refuses this too; the error that is on its way already says so.
         with contextlib.suppress(SandlotError):
             ledger.end("interrupted" if stopped else "failed", None if stopped else f"{type(error).__name__}: {error}")
         raise
-    run, summary = ledger.end("done")
+    run, summary = ledger.end(*_ending(gate))
     if progress is not None:
         progress.finished(summary)
     return run
+
+
+def _ending(gate: Gate) -> tuple[RunStatus, str | None]:
+    return ("done", None) if gate.reached is None else ("interrupted", f"stopped at {gate.reached}")
 
 
 class _Ledger:

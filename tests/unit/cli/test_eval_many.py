@@ -159,6 +159,22 @@ def test_a_wrong_block_or_sweep_is_named_before_anything_starts(
     assert not server.requests
 
 
+def test_a_run_that_reaches_a_limit_ends_with_1_and_says_how_to_go_on(sandlot: Shell) -> None:
+    arguments = ["quiz", "-m", "team-a", "-n", "4", "-r", "2", "-c", "1"]
+    done = sandlot("eval", *arguments, "--limits.cost", "0.003", "--json")
+    assert done.code == 1
+    run = done.record["runs"][0]
+    assert (run["status"], run["summary"]["rollouts"]) == ("interrupted", 2)
+    assert "stopped at limits.cost of $0.003: $0.0040 were spent; 2 of 8 rollouts were played" in done.problem["detail"]
+    assert f"sandlot eval --resume {run['folder']}" in done.problem["hint"]
+    resumed = sandlot("eval", "--resume", run["folder"], "limits.cost=1.0", "--json")
+    assert resumed.code == 0
+    assert resumed.record["runs"][0]["summary"]["rollouts"] == 8
+    unpriced = sandlot("eval", "quiz", "-m", "team-b", "-n", "1", "-r", "1", "limits.cost=1.0")
+    assert (unpriced.code, "team-b has no price" in unpriced.err) == (2, True)
+    assert sandlot("eval", "quiz", "-m", "team-b", "limits.costs=1.0").code == 2
+
+
 def test_a_verb_is_no_environment_and_an_empty_name_no_model(sandlot: Shell) -> None:
     for words, says in (
         (("quiz", "run", "-m", "team-a"), "'run' is no environment"),
