@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import given, strategies as st
 
-from sandlot.hub.web.conversation import turns_of
+from sandlot.hub.web.conversation import note, turns_of
 from sandlot.records import Rollout, Task, Turn
 
 json_values = st.recursive(
@@ -93,3 +93,10 @@ def test_messages_of_any_shape_can_be_read(turns: list[Any], tail: list[Any]) ->
     views = turns_of(_rollout(made, tail=tail))
     assert [view.number for view in views] == list(range(1, len(views) + 1))
     assert sum(view.turn is not None for view in views) == len(made)
+
+
+def test_a_remark_of_more_than_a_few_lines_is_folded_and_all_there() -> None:
+    long = "Because. " * 60
+    assert note("short").preview is None
+    assert note(long).text == long
+    assert long.startswith(note(long).preview or "?")

@@ -87,3 +87,8 @@ def test_sizes_are_short(amount: float) -> None:
 )
 def test_a_model_that_is_a_folder_is_called_by_its_last_names(model: str, title: str) -> None:
     assert words.model_name(model) == title
+
+
+def test_a_reward_that_rounds_to_zero_has_no_minus() -> None:
+    assert words.reward(-0.0001) == words.reward(-0.0) == words.reward(0) == "0.000"
+    assert words.reward(-0.25) == "−0.250"

@@ -20,6 +20,9 @@ LONG_CHARACTERS = 2400
 PREVIEW_LINES = 10
 PREVIEW_CHARACTERS = 900
 
+NOTE_CHARACTERS = 300
+"""Up to so many a remark such as a reward's feedback is shown whole."""
+
 MOST_CHARACTERS = 200_000
 """How much of one message a page holds; the machine form has all of it."""
 
@@ -104,6 +107,13 @@ def block(text: str) -> Block:
     cut = len(text) > MOST_CHARACTERS
     shown = text[:MOST_CHARACTERS] if cut else text
     return Block(text=shown, preview=preview, lines=lines, size=size, cut=cut)
+
+
+def note(text: str) -> Block:
+    """A remark that stands among others: folded already where it is longer than a few lines."""
+    if len(text) <= NOTE_CHARACTERS:
+        return block(text)
+    return msgspec.structs.replace(block(text), preview=text[: NOTE_CHARACTERS // 2].rstrip())
 
 
 def _messages(messages: Iterable[JsonObject], calls: dict[str, Call], *, first: bool) -> list[Said]:

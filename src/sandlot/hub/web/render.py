@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from sandlot.hub.web import assets, words
-from sandlot.hub.web.conversation import block
+from sandlot.hub.web.conversation import block, note
 from sandlot.hub.web.site import Site
 
 READ = ["GET", "HEAD"]
@@ -60,6 +60,7 @@ _templates.filters.update(
     iso=lambda when: moment.isoformat() if (moment := words.moment(when)) else "",
     urlencode=lambda text: quote(str(text), safe="/"),
     block=block,
+    note=note,
     setting=lambda value: {True: "yes", False: "no"}.get(value, value) if isinstance(value, bool) else value,
     segment=lambda text: quote(str(text), safe=""),
     json=lambda value: msgspec.json.format(msgspec.json.encode(value), indent=2).decode(),

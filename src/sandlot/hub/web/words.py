@@ -14,7 +14,8 @@ DASH = "–"
 
 def reward(value: float | None) -> str:
     """A single reward, three decimals so that a column lines up."""
-    return DASH if value is None else f"{value:.3f}".replace("-", "−")
+    # A value that rounds to zero is zero: there is no minus before it.
+    return DASH if value is None else f"{round(value, 3) + 0.0:.3f}".replace("-", "−")
 
 
 def number(value: float | None, digits: int = 3) -> str:
