@@ -53,6 +53,9 @@ _DECORATORS: tuple[Callable[[Any], Any], ...] = (
         type=click.IntRange(1),
         help="Rollouts in flight at once [default: of your settings, 128].",
     ),
+    click.option(
+        "-w", "--workers", type=click.IntRange(0, 256), help="Processes that play [default: 0, all in this one]."
+    ),
     click.option("-b", "--base-url", metavar="URL", help="An OpenAI-compatible endpoint for the model."),
     click.option("-k", "--key-var", metavar="NAME", help="The environment variable that holds the endpoint's key."),
     click.option(
@@ -92,6 +95,7 @@ def option_table(environments: tuple[str, ...], options: dict[str, Any]) -> dict
         "rollouts_per_task": options["rollouts_per_task"],
         "args": _json_object(options["args"], "-a"),
         "max_concurrent": options["max_concurrent"],
+        "workers": options["workers"],
         "sampling": sampling or None,
         "split": options["split"],
         "shuffle": options["shuffle"],

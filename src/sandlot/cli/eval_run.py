@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import itertools
 import json
+import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ import msgspec
 from sandlot.cli.eval import VERBS
 from sandlot.cli.eval_options import eval_options, option_table, settings_table
 from sandlot.cli.eval_table import Done, Pair, aligned_table, comparable, table_rows
+from sandlot.cli.eval_worker import Opening
 from sandlot.cli.lazy import command
 from sandlot.cli.output import Output
 from sandlot.cli.overrides import RunCommand, overrides_of
@@ -30,7 +32,7 @@ from sandlot.config import merge
 from sandlot.engine import Playable
 from sandlot.envs import Found, find, load
 from sandlot.errors import Failed, Invalid, SandlotError
-from sandlot.evals import EvalConfig, EvalFile, expand, folder_of_eval, plan_eval, run_eval
+from sandlot.evals import Crew, EvalConfig, EvalFile, EvalPlan, expand, folder_of_eval, plan_eval, run_eval
 from sandlot.models import Registry, connect
 from sandlot.store import RunFolder
 
@@ -143,7 +145,7 @@ async def _play(out: Output, pair: Pair, playable: Playable, options: dict[str, 
                 stack.enter_context(pushing(out, folder.path, options))
             watch = stack.enter_context(Watch(out, place.label or str(pair)))
             try:
-                run = await run_eval(plan, folder=folder, progress=watch)
+                run = await run_eval(plan, folder=folder, progress=watch, crew=_crew(plan, pair, options))
             except asyncio.CancelledError:
                 if folder is not None:
                     out.say(f"go on with sandlot eval --resume {folder.path}" + _address(options))
@@ -157,6 +159,32 @@ def _address(options: dict[str, Any]) -> str:
     """What a run does not keep of its endpoint, and has to be told again."""
     given = {"-b": options["base_url"], "-k": options["key_var"]}
     return "".join(f" {flag} {value}" for flag, value in given.items() if value)
+
+
+def _crew(plan: EvalPlan, pair: Pair, options: dict[str, Any]) -> Crew | None:
+    """The worker processes, if any were asked for."""
+    config = plan.config
+    if not config.workers:
+        return None
+    count = min(config.workers, max(1, len(plan.tasks)))
+    # Of few rollouts the first worker to be ready would take all, were there no bound but the asked one.
+    at_once = max(1, min(config.max_concurrent, plan.run.expected or 1))
+    opening = Opening(
+        environment=pair.found.ref.id,
+        model=pair.model,
+        config=config.model_dump(mode="json"),
+        share=-(-at_once // count),
+        endpoint={"base_url": options["base_url"], "key_var": options["key_var"], **_headers(options)},
+    )
+    return Crew(
+        command=[sys.executable, "-m", "sandlot.cli.eval_worker"],
+        opening=msgspec.json.encode(opening),
+        count=count,
+        max_concurrent=at_once,
+        retries=config.retries,
+        environment=plan.playable.name,
+        model=plan.model.name,
+    )
 
 
 def _tell(out: Output, done: list[Done]) -> None:
@@ -214,11 +242,15 @@ def _settings_of(folder: Path) -> dict[str, Any]:
 
 def _endpoint_options(out: Output, name: str, options: dict[str, Any]) -> dict[str, Any]:
     """What else the model is connected with: headers, and for a local one where to say that it is being fetched."""
-    pairs = [header.partition(":") for header in options["headers"]]
-    if any(not colon for _, colon, _ in pairs):
-        raise Invalid("a header is written as NAME: VALUE", hint='--header "X-Team: evals"')
-    found: dict[str, Any] = {"headers": {key.strip(): value.strip() for key, _, value in pairs}} if pairs else {}
+    found = _headers(options)
     # An id of the registry comes before the scheme, and its endpoint fetches nothing.
     if name.startswith("local:") and not options["base_url"] and name not in Registry.find():
         found["progress"] = out.say
     return found
+
+
+def _headers(options: dict[str, Any]) -> dict[str, Any]:
+    pairs = [header.partition(":") for header in options["headers"]]
+    if any(not colon for _, colon, _ in pairs):
+        raise Invalid("a header is written as NAME: VALUE", hint='--header "X-Team: evals"')
+    return {"headers": {key.strip(): value.strip() for key, _, value in pairs}} if pairs else {}

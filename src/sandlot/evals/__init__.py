@@ -2,15 +2,19 @@
 
 from sandlot.evals.compare import Side, Versus, compare_sides, read_side
 from sandlot.evals.config import EvalConfig, SamplingConfig
+from sandlot.evals.crew import Crew
 from sandlot.evals.limits import EvalLimits
 from sandlot.evals.plan import EvalPlan, folder_of_eval, plan_eval
 from sandlot.evals.rescore import Change, Lacking, Rescored, rescore, write_rescored
 from sandlot.evals.run import Progress, run_eval
 from sandlot.evals.suite import EvalFile, differing_settings, expand
 from sandlot.evals.summary import Named, Passed, PassRate, Summary, TaskScore, summarise, task_scores
+from sandlot.evals.worker import Broken, send, work
 
 __all__ = [
+    "Broken",
     "Change",
+    "Crew",
     "EvalConfig",
     "EvalFile",
     "EvalLimits",
@@ -34,7 +38,9 @@ __all__ = [
     "read_side",
     "rescore",
     "run_eval",
+    "send",
     "summarise",
     "task_scores",
+    "work",
     "write_rescored",
 ]

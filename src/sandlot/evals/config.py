@@ -63,6 +63,8 @@ class EvalConfig(Config):
     """Rollouts in flight at once."""
     max_tokens: int | None = Field(default=None, ge=1)
     """The most tokens that one rollout may use, over all of its calls, prompts included."""
+    workers: int = Field(default=0, ge=0, le=256)
+    """Processes that play, for environments that need much CPU; 0 plays in the one process that there is."""
     limits: EvalLimits = EvalLimits()
     """When to stop though not everything was played."""
     retries: int = Field(default=2, ge=0)

@@ -16,6 +16,7 @@ import msgspec
 
 from sandlot.engine import play_all
 from sandlot.errors import SandlotError
+from sandlot.evals.crew import Crew, play_in_workers
 from sandlot.evals.limits import Gate
 from sandlot.evals.plan import EvalPlan, resumed
 from sandlot.evals.summary import Summary, summarise
@@ -39,13 +40,16 @@ class Progress(Protocol):
         """All are."""
 
 
-async def run_eval(plan: EvalPlan, *, folder: RunFolder | None = None, progress: Progress | None = None) -> Run:
+async def run_eval(
+    plan: EvalPlan, *, folder: RunFolder | None = None, progress: Progress | None = None, crew: Crew | None = None
+) -> Run:
     """Plays what is missing of `plan` in `folder`, open for writing, and gives the run as it ended.
 
     A folder that `folder_of_eval` just made begins the run; one that `RunFolder.resume` opened goes on with it, and is
     a `Conflict` if it was started with other settings. Without a folder nothing is saved, and `progress` is the only
     one who sees the rollouts. Cancelling saves what is finished, marks the run as interrupted and propagates. A run
-    that reaches one of its limits ends as interrupted, too, and its message says which.
+    that reaches one of its limits ends as interrupted, too, and its message says which. With a `crew` rollouts are
+    played in its processes instead of this one.
     """
     ledger = _Ledger(plan, folder)
     done = ledger.begin()
@@ -62,15 +66,25 @@ async def run_eval(plan: EvalPlan, *, folder: RunFolder | None = None, progress:
 
     try:
         async with gate.in_time():
-            await play_all(
-                plan.playable,
-                gate.admit(plan.missing(done), together=plan.playable.grouped),
-                model=plan.model,
-                sampling=plan.config.sampling.record(),
-                policy=plan.config.policy(),
-                on_rollout=keep,
-                on_attempt=ledger.attempted,
-            )
+            groups = gate.admit(plan.missing(done), together=plan.playable.grouped)
+            if crew is None:
+                await play_all(
+                    plan.playable,
+                    groups,
+                    model=plan.model,
+                    sampling=plan.config.sampling.record(),
+                    policy=plan.config.policy(),
+                    on_rollout=keep,
+                    on_attempt=ledger.attempted,
+                )
+            else:
+                await play_in_workers(
+                    groups,
+                    crew=crew,
+                    together=plan.playable.grouped,
+                    on_rollout=keep,
+                    on_attempt=ledger.attempted,
+                )
     except BaseException as error:  # boundary: the run. Everything that ends it is put on record and goes on its way.
         stopped = isinstance(error, asyncio.CancelledError | KeyboardInterrupt)
         # A disk that is full refuses this too; the error that is on its way already says so.
