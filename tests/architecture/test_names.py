@@ -7,7 +7,9 @@ import re
 
 from tests.architecture.tree import SOURCE, modules
 
-BANNED = re.compile(r"(^|_)(util|utils|helper|helpers|manager|handler|handlers|common|misc)(_|$)|^do_", re.IGNORECASE)
+BANNED = re.compile(
+    r"(^|_)(util|utils|helper|helpers|manager|handler|handlers|common|misc|data|process)(_|$)|^do_", re.IGNORECASE
+)
 BANNED_WORDS_IN_CLASSES = re.compile(r"(Util|Helper|Manager|Handler|Common|Misc)")
 FROM_OUTSIDE = {"exception_handler", "error_handlers", "HTMLParser", "add_exception_handler"}
 

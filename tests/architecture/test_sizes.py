@@ -54,7 +54,7 @@ def test_functions_are_short() -> None:
     assert long == LONG_FUNCTIONS
 
 
-def test_functions_take_few_parameters_and_name_most_of_them() -> None:
+def test_functions_take_few_parameters() -> None:
     wrong = []
     for name, node in functions():
         if name in MANY_PARAMETERS or _is_command(node):

@@ -148,7 +148,6 @@ def test_HUB_10_the_printed_command_installs_from_the_hub_whatever_is_elsewhere(
     assert tool.place.version("sandlot") is not None
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["pip", "uv"])
 def test_the_printed_command_installs_an_environment_with_all_it_needs_into_a_clean_place(
     shop: Shop, tmp_path: Path, name: str

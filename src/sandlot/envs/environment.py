@@ -93,9 +93,7 @@ class Environment(Evaluable, PlaysGiven):
         self.tool_defs = [as_tool(tool) for tool in tool_defs or kwargs.pop("oai_tools", None) or []]
         for key, value in kwargs.items():
             setattr(self, key, value)
-        for kind in ("reward", "metric"):
-            for mark, function in marked(self, kind):
-                self.rubric.add_reward_func(function, mark.weight)
+        self._add_marked_rewards(is_shared=rubric is not None)
         self._train = self._tasks_of(dataset)
         self._eval = self._tasks_of(eval_dataset)
 
@@ -134,8 +132,7 @@ class Environment(Evaluable, PlaysGiven):
 
     def add_rubric(self, rubric: Rubric) -> None:
         """Adds a rubric: its rewards are added to those that there are."""
-        rubrics = self.rubric.rubrics if isinstance(self.rubric, RubricGroup) else [self.rubric]
-        self.rubric = RubricGroup([*rubrics, rubric])
+        self.rubric = joined(self.rubric, rubric)
         self.__dict__.pop("playable", None)
         for tasks in (self._train, self._eval):
             if tasks is not None:
@@ -237,6 +234,15 @@ class Environment(Evaluable, PlaysGiven):
 
     # Insides
 
+    def _add_marked_rewards(self, *, is_shared: bool) -> None:
+        """Adds the methods that are marked as rewards; never to a rubric that another environment may have too."""
+        marks = [entry for kind in ("reward", "metric") for entry in marked(self, kind)]
+        own = Rubric(parser=self.rubric.parser) if is_shared and marks else self.rubric
+        for mark, function in marks:
+            own.add_reward_func(function, mark.weight)
+        if own is not self.rubric:
+            self.rubric = joined(self.rubric, own)
+
     def _tasks_of(self, source: Source) -> Tasks | None:
         if source is None:
             return None
@@ -256,6 +262,12 @@ class Environment(Evaluable, PlaysGiven):
             | ({"info": task.info} if task.info else {})
             for number, task in enumerate(chosen)
         ]
+
+
+def joined(rubric: Rubric, other: Rubric) -> RubricGroup:
+    """The rewards of both, without changing either."""
+    rubrics = rubric.rubrics if isinstance(rubric, RubricGroup) else [rubric]
+    return RubricGroup([*rubrics, other])
 
 
 def called_no_tool(state: State) -> bool:

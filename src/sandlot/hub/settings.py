@@ -15,7 +15,7 @@ PREFIX = "SANDLOT_HUB_"
 _MIB = 1024 * 1024
 
 
-def data_home() -> Path:
+def default_folder() -> Path:
     """Where a hub keeps its data if it is not told: `$SANDLOT_HOME/hub`, else by the XDG rule."""
     if os.environ.get("SANDLOT_HOME"):
         return config_home() / "hub"
@@ -26,7 +26,7 @@ def data_home() -> Path:
 class Settings(Config):
     """A hub's settings. The defaults make a working hub for one machine."""
 
-    data_dir: Path = Field(default_factory=data_home)
+    data_dir: Path = Field(default_factory=default_folder)
     """The folder of the database and of all files. It is made if it is not there."""
     database_url: str = ""
     """A SQLAlchemy URL, such as `postgresql+psycopg://…`. Empty: SQLite in the data folder."""

@@ -324,6 +324,25 @@ async def test_only_as_many_rollouts_are_in_flight_as_were_allowed_and_endless_t
     assert read <= 13
 
 
+async def test_a_thousand_rollouts_are_in_flight_at_once() -> None:
+    flying = most = 0
+    everyone = asyncio.Event()
+
+    async def answer(messages: object) -> Completion:
+        nonlocal flying, most
+        flying += 1
+        most = max(most, flying)
+        if flying == 1000:
+            everyone.set()
+        await asyncio.wait_for(everyone.wait(), timeout=30)
+        flying -= 1
+        return completion("yes")
+
+    rollouts = await played(Game(turns=2), AnswerModel(answer), 1000, max_concurrent=1000)
+    assert most == 1000
+    assert [rollout.reward for rollout in rollouts] == [1.0] * 1000
+
+
 async def test_turns_hold_what_was_new_and_tokens_continue_where_the_last_turn_ended() -> None:
     drawn = iter(range(100, 200))
 

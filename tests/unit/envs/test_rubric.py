@@ -234,3 +234,15 @@ def test_marked_methods_are_rewards_metrics_stops_and_clean_ups() -> None:
     assert rollout.verdict is not None
     assert rollout.verdict.metrics["words"] == 3
     assert env.cleaned == [rollout.id]
+
+
+def test_a_rubric_that_two_environments_share_does_not_collect_their_methods() -> None:
+    class Scored(vf.SingleTurnEnv):
+        @vf.reward(weight=0.5)
+        def spoken(self, completion: Any) -> float:
+            return float(bool(completion))
+
+    shared = vf.Rubric([lambda answer: 1.0])
+    rewards = [play_tasks(Scored(dataset=[ROW], rubric=shared), "yes")[0].reward for _ in range(3)]
+    assert rewards == [1.5, 1.5, 1.5]
+    assert len(shared.functions) == 1
