@@ -29,6 +29,7 @@ class State(dict[str, Any]):
 
 ENGINE_KEYS = frozenset(
     {
+        "advantage",
         "answer",
         "client",
         "completion",

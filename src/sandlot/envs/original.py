@@ -117,8 +117,9 @@ def _exported() -> list[str]:
 
 def _unavailable(name: str) -> type:
     def refuse(cls: type, *_: Any, **__: Any) -> Any:
+        subject = name if cls.__name__ == name else f"{cls.__name__} is made of {name}, which"
         raise MissingDependency(
-            f"{cls.__name__} needs {name}, which runs programs in sandboxes; this version of Sandlot has none",
+            f"{subject} runs programs in sandboxes; this version of Sandlot has none",
             hint="environments without a sandbox can be played",
         )
 

@@ -236,6 +236,20 @@ def note_scores(states: Sequence[State], verdicts: Sequence[Verdict]) -> None:
     for state, verdict in zip(states, verdicts, strict=True):
         state["reward"] = verdict.reward
         state["metrics"] = {reward.name: reward.value for reward in verdict.rewards} | verdict.metrics
+    scored = [verdict.reward for verdict in verdicts if verdict.reward is not None]
+    if len(states) > 1 and scored:
+        mean = math.fsum(scored) / len(scored)
+        for state, verdict in zip(states, verdicts, strict=True):
+            if verdict.reward is not None:
+                _note_advantage(state, verdict.reward, mean)
+
+
+def _note_advantage(state: State, reward: float, mean: float) -> None:
+    state["advantage"] = reward - mean
+    for step in state["trajectory"]:
+        for name, value in (("reward", reward), ("advantage", reward - mean)):
+            if step.get(name) is None:
+                step[name] = value
 
 
 def _verdict_of(state: State, returned: Any) -> Verdict:

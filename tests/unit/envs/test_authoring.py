@@ -5,6 +5,7 @@ import logging
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -74,7 +75,7 @@ def test_a_package_of_the_original_api_loads_and_plays_unchanged(package: Any) -
 
 
 def test_what_needs_a_sandbox_can_be_imported_and_says_so_when_it_is_built(package: Any) -> None:
-    with pytest.raises(MissingDependency, match="Deeper needs RLMEnv") as caught:
+    with pytest.raises(MissingDependency, match="Deeper is made of RLMEnv, which runs") as caught:
         load(package, {"kind": "rlm"})
     assert caught.value.hint
 
@@ -149,6 +150,44 @@ def test_an_example_data_set_that_is_not_known_names_those_that_are() -> None:
     with pytest.raises(Invalid) as caught:
         vf.load_example_dataset("gsm9k")
     assert "gsm8k" in (caught.value.hint or "")
+
+
+class FakeRows(list[dict[str, Any]]):
+    """As much of a `datasets.Dataset` as an example data set needs."""
+
+    column_names = ("Question",)
+
+    def map(self, form: Any, remove_columns: Any) -> FakeRows:
+        assert list(remove_columns) == list(self.column_names)
+        return FakeRows(form(row) for row in self)
+
+    def select(self, numbers: list[int]) -> FakeRows:
+        return FakeRows(self[number] for number in numbers)
+
+
+@pytest.mark.parametrize("name", ["gsm8k", "math", "gpqa_diamond"])
+def test_example_data_sets_have_questions_and_short_answers(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = {
+        "gsm8k": {"question": "1+1?", "answer": "because\n#### 2"},
+        "math": {"problem": "1+1?", "solution": r"so \boxed{2}"},
+        "gpqa_diamond": {
+            "Question": "1+1?",
+            "Correct Answer": "2",
+            **{f"Incorrect Answer {number}": str(number + 2) for number in (1, 2, 3)},
+        },
+    }
+    asked: list[Any] = []
+
+    def load_dataset(*place: Any, split: str) -> FakeRows:
+        asked.append((*place, split))
+        return FakeRows([rows[name]] * 5)
+
+    monkeypatch.setitem(sys.modules, "datasets", SimpleNamespace(load_dataset=load_dataset))  # type: ignore[arg-type]
+    found = vf.load_example_dataset(name, n=2)
+    assert len(found) == 2
+    assert found[0]["question"].startswith("1+1?")
+    answer = found[0]["answer"]
+    assert answer == "2" if name != "gpqa_diamond" else f"{answer}. 2" in found[0]["question"]
 
 
 def test_a_chain_of_errors_holds_every_cause() -> None:

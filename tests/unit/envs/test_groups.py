@@ -111,6 +111,23 @@ def test_a_group_function_within_a_group_judges_all_rollouts_of_a_task() -> None
     assert sorted(rollout.reward or 0.0 for rollout in rollouts) == [1.0, 2.0]
 
 
+def test_a_group_knows_how_far_each_rollout_is_from_its_mean() -> None:
+    seen: list[vf.State] = []
+
+    class Keeping(vf.Rubric):
+        async def score_group(self, states: Any) -> Any:
+            verdicts = await super().score_group(states)
+            seen.extend(states)
+            return verdicts
+
+    def length(completions: list[Any]) -> list[float]:
+        return [float(len(each[0]["content"])) for each in completions]
+
+    play_tasks(vf.SingleTurnEnv(dataset=[ROW], rubric=Keeping([length])), "a", "aaa", count=2)
+    assert sorted(state["advantage"] for state in seen) == [-1.0, 1.0]
+    assert all(state["trajectory"][0]["reward"] == state["reward"] for state in seen)
+
+
 def test_an_authors_own_scoring_of_a_rollout_is_what_counts() -> None:
     class Own(vf.Rubric):
         async def score_rollout(self, state: vf.State) -> Any:
