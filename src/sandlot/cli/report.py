@@ -48,7 +48,10 @@ def _lines(summary: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
     if passed:
         interval = f"[{_share(passed['low'])}, {_share(passed['high'])}]"
         yield "passed", f"{_share(passed['share'])} {interval}, from {passed['threshold']:g} on"
-    yield "pass@k", ", ".join(f"{rate['k']}: {rate['at']:.3f}" for rate in summary.get("pass_rates") or [])
+    rates = summary.get("pass_rates") or []
+    yield "pass@k", ", ".join(f"{rate['k']}: {rate['at']:.3f}" for rate in rates)
+    # With one try of each task the two are the same.
+    yield "pass^k", ", ".join(f"{rate['k']}: {rate['hat']:.3f}" for rate in rates) if len(rates) > 1 else ""
     for name, value in (summary.get("rewards") or {}).items():
         yield name, f"{value['mean']:.3f}" + _of(value["n"], summary)
     for name, value in (summary.get("metrics") or {}).items():
