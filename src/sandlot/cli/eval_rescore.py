@@ -32,6 +32,12 @@ _SHOWN = 20
 @click.option("--env", "environment", metavar="ENV", help="The environment to score with [default: the run's own].")
 @click.option("--dry-run", is_flag=True, help="Show what would change and write nothing.")
 @click.option("--partial", is_flag=True, help="Rescore what can be, and leave the rest the verdicts that it has.")
+@click.option(
+    "--forget",
+    multiple=True,
+    metavar="KEY",
+    help="A key of the saved state to leave out, such as judge_response: a judge takes up what it replied before.",
+)
 @click.option("--limit", default=_SHOWN, show_default=True, type=click.IntRange(0), help="How many changes to list.")
 def rescore_command(out: Output, run: str, environment: str | None, dry_run: bool, **options: Any) -> None:
     """Score the rollouts of RUN again with the rewards that its environment has today; nothing is played.
@@ -46,7 +52,9 @@ def rescore_command(out: Output, run: str, environment: str | None, dry_run: boo
         found = find(ref.id if environment is None else environment_id(environment))
         out.say(f"environment: {found}")
         policy = _policy(before)
-        rescored = run_async(_rescore(out, folder, found, ref, policy), out, saved="nothing is written")
+        rescored = run_async(
+            _rescore(out, folder, found, (ref, policy, options["forget"])), out, saved="nothing is written"
+        )
         lacking = [_lacking(each) for each in rescored.lacking]
         refused = bool(rescored.lacking) and not options["partial"]
         if not refused and not dry_run:
@@ -62,11 +70,16 @@ def rescore_command(out: Output, run: str, environment: str | None, dry_run: boo
     _conclude(out, path, lacking, refused=refused, dry_run=dry_run)
 
 
-async def _rescore(out: Output, folder: RunFolder, found: Found, ref: EnvironmentRef, policy: PlayPolicy) -> Rescored:
+async def _rescore(
+    out: Output, folder: RunFolder, found: Found, how: tuple[EnvironmentRef, PlayPolicy, tuple[str, ...]]
+) -> Rescored:
+    ref, policy, forget = how
     playable = load(found, ref.args).playable
     try:
         with Bar(out, f"scoring {folder.run.name} again", len(folder.index()), unit=" rollouts") as bar:
-            return await rescore(folder, playable, policy=policy, on_judged=lambda done, total: bar.advance(done))
+            return await rescore(
+                folder, playable, policy=policy, forget=forget, on_judged=lambda done, total: bar.advance(done)
+            )
     finally:
         await playable.close()
 

@@ -8,7 +8,7 @@ was asked for; rollouts that are judged together are judged together.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from datetime import UTC, datetime
 
 import msgspec
@@ -52,10 +52,16 @@ class Rescored(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def rescore(
-    folder: RunFolder, playable: Playable, *, policy: PlayPolicy, on_judged: Callable[[int, int], None] | None = None
+    folder: RunFolder,
+    playable: Playable,
+    *,
+    policy: PlayPolicy,
+    forget: Collection[str] = (),
+    on_judged: Callable[[int, int], None] | None = None,
 ) -> Rescored:
     """Judges every rollout of `folder` again. Nothing is written: that is `write_rescored`.
 
+    `forget` names keys of the saved state that are left out, such as a judge's replies, which it would take up again.
     `on_judged` is told how many are done, and of how many.
     """
     groups = iter(_groups(folder.index(), together=playable.grouped))
@@ -64,7 +70,8 @@ async def rescore(
     async def work() -> None:
         for rows in groups:
             rollouts = [folder.rollout_at(row) for row in rows]
-            for rollout, judged in zip(rollouts, await judge_again(playable, rollouts, policy=policy), strict=True):
+            again = await judge_again(playable, [_without(each, forget) for each in rollouts], policy=policy)
+            for rollout, judged in zip(rollouts, again, strict=True):
                 found.enter(rollout, judged)
             if on_judged is not None:
                 on_judged(found.judged, total)
@@ -144,6 +151,13 @@ class _Found:
             Lacking(function=name, keys=sorted(keys), rollouts=count)
             for name, (keys, count) in sorted(self._lacking.items())
         ]
+
+
+def _without(rollout: Rollout, forget: Collection[str]) -> Rollout:
+    if not forget:
+        return rollout
+    kept = {name: value for name, value in rollout.state.items() if name not in forget}
+    return msgspec.structs.replace(rollout, state=kept)
 
 
 def _functions(before: Verdict | None, after: Verdict | None) -> list[str]:

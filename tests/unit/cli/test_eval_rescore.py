@@ -179,3 +179,61 @@ def test_the_rubric_that_it_was_played_with_changes_nothing_whatever_the_outcome
     with RunFolder.open(folder) as opened:
         assert [row.reward for row in opened.index() if row.status == "errored"] == [None, None]
         assert sorted(row.reward for row in opened.index() if row.status == "scored") == [0.0, 0.0, 1.0, 1.0]
+
+
+JUDGED = """
+import sandlot as sl
+from sandlot.models import connect
+
+async def quality(judge, prompt, completion, answer, state):
+    return float((await judge(prompt, completion, answer, state)).split()[-1])
+
+def load_environment():
+    rubric = sl.JudgeRubric(judge_client=connect("judge", base_url=open("judge").read()))
+    rubric.add_reward_func(quality)
+    return sl.SingleTurnEnv(dataset=[{"question": f"say {n}", "answer": "x"} for n in range(2)], rubric=rubric)
+"""
+
+GROUP = """
+import sandlot as sl
+
+def short(completion):
+    return float(len(completion[-1]["content"]) < 3)
+
+def echo(completion, prompt):
+    return float(completion[-1]["content"] == prompt[-1]["content"])
+
+def load_environment():
+    one = sl.SingleTurnEnv(dataset=[{"question": "a"}, {"question": "bcde"}], rubric=sl.Rubric(funcs=[short]))
+    other = sl.SingleTurnEnv(dataset=[{"question": "a"}], rubric=sl.Rubric(funcs=[echo]))
+    return sl.EnvGroup([one, other], env_names=["one", "other"])
+"""
+
+
+def test_a_group_of_environments_is_rescored_each_by_its_own_rubric(sandlot: Shell) -> None:
+    write_package(Path("environments/guess"), "guess", GROUP)
+    sys.modules.pop("guess", None)
+    with MockServer() as server:
+        done = sandlot("eval", "guess", "-m", "mock", "-b", server.url, "-n", "-1", "-r", "2", "--json")
+    folder = Path(done.record["runs"][0]["folder"])
+    assert "0 of 6 verdicts change, 6 stay" in rescored(sandlot, folder).out
+    write_package(Path("environments/guess"), "guess", GROUP.replace("< 3", "> 3"))
+    again = rescored(sandlot, folder, "--json").record
+    changes = sorted((each["environment"], each["before"], each["after"]) for each in again["changes"])
+    assert changes == [("one", 0.0, 1.0)] * 2 + [("one", 1.0, 0.0)] * 2
+
+
+def test_a_judge_is_asked_again_only_where_its_replies_are_forgotten(sandlot: Shell) -> None:
+    write_package(Path("environments/guess"), "guess", JUDGED)
+    sys.modules.pop("guess", None)
+    with MockServer("I say 0.25") as judge, MockServer("x") as server:
+        Path("judge").write_text(judge.url)
+        done = sandlot("eval", "guess", "-m", "mock", "-b", server.url, "-n", "2", "-r", "1", "--json")
+        assert done.record["runs"][0]["summary"]["reward"] == 0.25, done
+    folder = Path(done.record["runs"][0]["folder"])
+    with MockServer("I say 0.75") as judge:
+        Path("judge").write_text(judge.url)
+        assert "0 of 2 verdicts change" in rescored(sandlot, folder, "--dry-run").out
+        assert not judge.requests
+        assert "0.250 [0.250, 0.250] → 0.750" in rescored(sandlot, folder, "--forget", "judge_response").out
+        assert len(judge.requests) == 2
