@@ -232,3 +232,16 @@ def _rollouts(root: Path) -> int:
 def test_python_m_sandlot_is_the_same_command(world: World) -> None:
     done = subprocess.run(world.ada.command("--version"), capture_output=True, text=True, check=True)
     assert done.stdout.startswith("sandlot, version ")
+
+
+def test_a_package_of_which_every_release_is_yanked_is_still_described(world: World, tmp_path: Path) -> None:
+    world.ada("env", "init", "gone-env").ok()
+    world.ada("env", "push", "gone-env", "--no-isolation", "--visibility", "public").ok()
+    world.ada("env", "yank", "ada/gone-env@0.1.0", "--reason", "a wrong answer").ok()
+    shown = world.ada("env", "info", "ada/gone-env").ok()
+    assert "every release of ada/gone-env is yanked" in shown.err
+    assert "0.1.0, yanked: a wrong answer" in shown.out
+    lines = dict(line.split(maxsplit=1) for line in shown.out.splitlines() if line.startswith(("pip ", "uv ")))
+    assert lines["pip"].startswith("pip install")
+    assert "sandlot @" in lines["pip"], "the printed line brings the SDK as well"
+    assert lines["uv"].startswith("uv pip install")

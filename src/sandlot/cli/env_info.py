@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -22,7 +23,13 @@ def info_command(out: Output, package: str, hub: str | None) -> None:
     ref = hub_reference(package)
     with HubClient(hub) as client:
         found = client.packages.get(ref)
-        release = client.packages.release(ref) if ref.version or found.latest is None else found.latest
+        release = found.latest
+        if ref.version or release is None:
+            # Where every release is yanked none is the latest; the newest one then says what there was.
+            newest = next((each.version for each in found.releases), None)
+            release = client.packages.release(replace(ref, version=ref.version or newest))
+    if not ref.version and found.latest is None:
+        out.warn(f"every release of {found.owner}/{found.name} is yanked; it installs by its exact version only")
     record = found.model_dump(mode="json") | {"release": release.model_dump(mode="json")}
     out.result(record, _described(found, release))
     out.next(f"sandlot env install {release.owner}/{release.name}@{release.version}")
@@ -71,7 +78,8 @@ def _described(package: PackageInfo, release: ReleaseInfo) -> str:
         "rewards": ", ".join(rewards),
         "tools": ", ".join(each.get("name", "") for each in probe.get("tools", [])),
         "releases": ", ".join(versions),
-        "install": release.install.requirement,
+        "pip": release.install.pip,
+        "uv": release.install.uv,
     }
     lines = [f"{name:<11} {value}" for name, value in fields.items() if value]
     if probe.get("failure"):
