@@ -81,6 +81,7 @@ def new_state(task: Task, *, rollout_id: str, seed: int, model: str, sampling: S
         is_truncated=False,
         stop_condition=None,
         error=None,
+        prompt_too_long=False,
         reward=None,
         metrics=None,
         final_env_response=None,

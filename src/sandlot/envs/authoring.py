@@ -77,7 +77,7 @@ def quiet_verifiers(level: str | int = "WARNING") -> Iterator[None]:
 
 
 def load_example_dataset(name: str = "gsm8k", split: str | None = None, n: int | None = None, seed: int = 0) -> Any:
-    """A well-known data set as a `datasets.Dataset` with `question` and `answer`; `n` rows drawn by `seed`.
+    """A well-known data set as a `datasets.Dataset` with `question` and `answer`; `n` rows drawn by `seed` (-1: all).
 
     `Invalid` for a name that is not known, `MissingDependency` without the package `datasets`.
     """
@@ -91,7 +91,7 @@ def load_example_dataset(name: str = "gsm8k", split: str | None = None, n: int |
     rows = datasets.load_dataset(path, part, split=split or usual)
     form = _lettered if name in _CHOICES else functools.partial(_answered, name)
     rows = rows.map(form, remove_columns=rows.column_names)
-    return rows if n is None else rows.select(random.Random(seed).sample(range(len(rows)), min(n, len(rows))))
+    return rows if n is None or n < 0 else rows.select(random.Random(seed).sample(range(len(rows)), min(n, len(rows))))
 
 
 def _answered(name: str, row: Mapping[str, Any]) -> dict[str, str]:

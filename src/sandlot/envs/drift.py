@@ -17,15 +17,20 @@ from typing import Any
 from sandlot.envs.calls import maybe_await, name_of
 from sandlot.envs.judges import DEFAULT_JUDGE_PROMPT, JudgeRubric
 from sandlot.envs.math_rubric import MathRubric
+from sandlot.envs.parsers import Parser
+from sandlot.envs.rubric import Rubric
 from sandlot.envs.toolbox import tool_of
 from sandlot.envs.vocabulary import ClientConfig
 from sandlot.errors import MissingDependency
-from sandlot.records import Message, text_of
+from sandlot.records import Message, as_messages, text_of
 
 __all__ = [
     "DEFAULT_JUDGE_PROMPT",
+    "ChatMessage",
     "ErrorChain",
     "HybridMathRubric",
+    "MessageContent",
+    "ToolRubric",
     "concat_messages",
     "convert_func_to_tool_def",
     "filter_signature",
@@ -33,12 +38,24 @@ __all__ = [
     "load_prime_config",
     "maybe_await",
     "message_to_text",
+    "normalize_messages",
     "print_time",
     "quiet_datasets",
     "setup_openai_client",
 ]
 
+ChatMessage = Message
+MessageContent = Any
 convert_func_to_tool_def = tool_of
+normalize_messages = as_messages
+
+
+class ToolRubric(Rubric):
+    """What counted tool calls up to 0.1.7. Here a `ToolEnv` does, so this one is as good as empty."""
+
+    def __init__(self, tools: Sequence[Callable[..., Any]] = (), parser: Parser | None = None, **kwargs: Any) -> None:
+        super().__init__(parser=parser, **kwargs)
+        self.tools = list(tools)
 
 
 class ErrorChain:

@@ -94,6 +94,7 @@ class Environment(Evaluable, PlaysGiven):
         for key, value in kwargs.items():
             setattr(self, key, value)
         self._add_marked_rewards(is_shared=rubric is not None)
+        self.dataset, self.eval_dataset = dataset, eval_dataset
         self._train = self._tasks_of(dataset)
         self._eval = self._tasks_of(eval_dataset)
 
@@ -165,9 +166,9 @@ class Environment(Evaluable, PlaysGiven):
 
     # What an author may override
 
-    async def setup_state(self, state: State) -> State | None:
+    async def setup_state(self, state: State, **kwargs: Any) -> State | None:
         """Puts into `state` what the rollout needs. May return another state."""
-        return None
+        return state
 
     async def env_response(self, messages: Messages, state: State, **kwargs: Any) -> Any:
         """What the environment says to the last assistant message: messages, or `(messages, state)`."""
@@ -212,6 +213,10 @@ class Environment(Evaluable, PlaysGiven):
     async def oracle(self, task: Task) -> Any:
         """A right solution of `task` without a model: the assistant's text, or messages. None if there is none."""
         return None
+
+    async def has_error(self, state: State) -> bool:
+        """Whether something broke the rollout; the engine has then ended it."""
+        return state["error"] is not None
 
     def monitor(self, state: State) -> dict[str, float]:
         """Metrics that the environment itself reports about a rollout."""

@@ -7,6 +7,7 @@ that scoring again asks again.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -117,9 +118,17 @@ class JudgeRubric(Rubric):
         if checklist:
             self.add_reward_func(self.checked, weight)
 
-    async def judge(self, prompt: Any, completion: Any, answer: Any = "", state: Any = None, **_: Any) -> str:
-        """The judge's reply to `judge_prompt`, whose `{question}`, `{answer}` and `{response}` are filled in."""
-        return await self._reply(self.judge_prompt, self._fields(prompt, completion, answer), state)
+    def judge(self, prompt: Any, completion: Any, answer: Any = "", state: Any = None, **_: Any) -> Any:
+        """The judge's reply to `judge_prompt`, whose `{question}`, `{answer}` and `{response}` are filled in.
+
+        To be awaited in an async function. In a blocking one, which runs in a thread, it is the reply itself.
+        """
+        reply = self._reply(self.judge_prompt, self._fields(prompt, completion, answer), state)
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return asyncio.run(reply)
+        return reply
 
     async def judged(self, prompt: Any, completion: Any, answer: Any, state: State) -> Score:
         """How well the response meets the criteria, from 0 to 1."""

@@ -39,6 +39,7 @@ _SUBMODULES = (
     "types", "errors", "clients", "decorators",
     "envs", "envs.environment", "envs.multiturn_env", "envs.singleturn_env", "envs.tool_env", "envs.stateful_tool_env",
     "envs.env_group", "envs.sandbox_env", "envs.python_env", "envs.experimental", "envs.integrations",
+    "envs.textarena_env", "envs.reasoninggym_env", "envs.mcp_env", "rubrics.tool_rubric",
     "parsers", "parsers.parser", "parsers.xml_parser", "parsers.think_parser", "parsers.maybe_think_parser",
     "rubrics", "rubrics.rubric", "rubrics.rubric_group", "rubrics.judge_rubric", "rubrics.math_rubric",
     "rubrics.experimental", "rubrics.experimental.hybrid_math_rubric",
@@ -119,8 +120,8 @@ def _unavailable(name: str) -> type:
     def refuse(cls: type, *_: Any, **__: Any) -> Any:
         subject = name if cls.__name__ == name else f"{cls.__name__} is made of {name}, which"
         raise MissingDependency(
-            f"{subject} runs programs in sandboxes; this version of Sandlot has none",
-            hint="environments without a sandbox can be played",
+            f"{subject} runs programs in a sandbox or stands on another project; Sandlot does not have it yet",
+            hint="environments that need neither can be played",
         )
 
     return type(name, (), {"__new__": refuse, "__doc__": f"{name} of the original: it can be named, not built."})

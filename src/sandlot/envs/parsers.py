@@ -6,6 +6,7 @@ no answer; text and a conversation that ends in the same text give the same answ
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
@@ -25,6 +26,7 @@ class Parser:
 
     def __init__(self, extract_fn: Callable[[str], Any] = _identity) -> None:
         self.extract_fn = extract_fn
+        self.logger = logging.getLogger(f"sandlot.envs.{type(self).__name__}")
 
     def parse(self, text: str) -> Any:
         """What `text` says."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 import math
 import time
 import traceback
@@ -131,6 +132,7 @@ class Rubric:
         if len(given) != len(functions):
             raise Invalid(f"{len(functions)} reward functions but {len(given)} weights")
         self.parser = parser or Parser()
+        self.logger = logging.getLogger(f"sandlot.envs.{type(self).__name__}")
         self.concurrent = concurrent
         self.class_objects: dict[str, Any] = {"parser": self.parser}
         self.functions: list[RewardFunction] = []

@@ -27,6 +27,7 @@ class RubricGroup(Rubric):
             raise Invalid("a RubricGroup needs at least one rubric")
         self.rubrics = list(rubrics)
         self.parser = self.rubrics[0].parser
+        self.logger = self.rubrics[0].logger
 
     @property
     def functions(self) -> list[RewardFunction]:  # type: ignore[override]

@@ -9,11 +9,18 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.unit.envs.playing import play_tasks
+from tests.unit.envs.playing import calls, play_tasks
 
 import sandlot as vf
 from sandlot.envs import find, load
-from sandlot.envs.drift import ErrorChain, concat_messages, filter_signature, is_valid_tool_content_parts, print_time
+from sandlot.envs.drift import (
+    ErrorChain,
+    ToolRubric,
+    concat_messages,
+    filter_signature,
+    is_valid_tool_content_parts,
+    print_time,
+)
 from sandlot.errors import Invalid, MissingDependency, MissingKeyError
 
 PACKAGE = """
@@ -36,6 +43,11 @@ from verifiers.utils.tool_utils import convert_func_to_tool_def, is_valid_tool_c
 import verifiers.envs.environment
 
 class Walk(MultiTurnEnv):
+    async def setup_state(self, state: State, **kwargs) -> State:
+        state = await super().setup_state(state, **kwargs)
+        self.logger.debug("rows %s", self.dataset)
+        state["seen"] = not await self.has_error(state)
+        return state
     @vf.stop
     async def done(self, state: State) -> bool:
         return "stop" in state["completion"][-1]["content"] if state["completion"] else False
@@ -72,6 +84,7 @@ def test_a_package_of_the_original_api_loads_and_plays_unchanged(package: Any) -
     assert isinstance(env, vf.MultiTurnEnv)
     (rollout,) = play_tasks(env, "go", r"stop \boxed{3}")
     assert (rollout.reward, rollout.stop, len(rollout.turns)) == (1.0, "done", 2)
+    assert rollout.state["seen"] is True
 
 
 def test_what_needs_a_sandbox_can_be_imported_and_says_so_when_it_is_built(package: Any) -> None:
@@ -183,6 +196,7 @@ def test_example_data_sets_have_questions_and_short_answers(name: str, monkeypat
         return FakeRows([rows[name]] * 5)
 
     monkeypatch.setitem(sys.modules, "datasets", SimpleNamespace(load_dataset=load_dataset))  # type: ignore[arg-type]
+    assert len(vf.load_example_dataset(name, n=-1)) == len(vf.load_example_dataset(name)) == 5
     found = vf.load_example_dataset(name, n=2)
     assert len(found) == 2
     assert found[0]["question"].startswith("1+1?")
@@ -221,6 +235,17 @@ async def test_a_filtered_signature_hides_parameters_and_still_calls() -> None:
 )
 def test_content_parts_are_told_from_other_results(value: Any, wanted: bool) -> None:
     assert is_valid_tool_content_parts(value) is wanted
+
+
+def test_a_rubric_that_counted_tool_calls_leaves_them_to_the_environment() -> None:
+    def look() -> str:
+        """Looks."""
+        return "seen"
+
+    env = vf.ToolEnv(tools=[look], dataset=[{"question": "?"}], rubric=ToolRubric(tools=[look]))
+    (rollout,) = play_tasks(env, calls(("look", "{}")), "done")
+    assert rollout.verdict is not None
+    assert (rollout.reward, rollout.verdict.metrics["look_calls"]) == (0.0, 1.0)
 
 
 def test_small_things_read_as_in_the_original() -> None:

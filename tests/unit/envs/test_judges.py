@@ -44,6 +44,16 @@ def test_a_reward_function_asks_the_judge_by_the_compatible_signature() -> None:
     assert list(rollout.state["judge_response"].values()) == ["Yes"]
 
 
+def test_a_blocking_reward_function_gets_the_reply_itself() -> None:
+    def agrees_at_once(judge: Any, prompt: Any, completion: Any, answer: Any, state: Any) -> float:
+        return float(judge(prompt, completion, answer, state) == "yes")
+
+    rubric = vf.JudgeRubric(judge_client=judge("yes"))
+    rubric.logger.debug("a rubric has a logger, and so has its parser: %s", rubric.parser.logger.name)
+    rubric.add_reward_func(agrees_at_once)
+    assert play_tasks(vf.SingleTurnEnv(dataset=[ROW], rubric=rubric), "4")[0].reward == 1.0
+
+
 def test_a_question_that_was_answered_is_not_asked_again() -> None:
     async def again(judge: Any, prompt: Any, completion: Any, answer: Any, state: Any) -> float:
         return float((await judge(prompt, completion, answer, state)) == "no")
