@@ -38,10 +38,11 @@ from sandlot.store import RunFolder
 
 
 class Place(NamedTuple):
-    """Where a pair is played: the folder that it goes on in, if any, and what is shown of its place among others."""
+    """Where a pair is played: the folder that it goes on in, if any, its place in words, and the pairs before it."""
 
     resume: Path | None
     label: str
+    done: list[Done]
 
 
 @command("run", cls=RunCommand, config_class=EvalFile)
@@ -59,7 +60,14 @@ def run_command(out: Output, environments: tuple[str, ...], **options: Any) -> N
         out.result(resolved, "\n".join(json.dumps(each, indent=2) for each in resolved))
         return
     saved = "finished rollouts are saved" if any(each.config.save for each in pairs) else ""
-    _tell(out, run_async(_evaluate(out, pairs, options, resume), out, saved=saved))
+    done: list[Done] = []
+    try:
+        run_async(_evaluate(out, pairs, options, Place(resume, "", done)), out, saved=saved)
+    except KeyboardInterrupt:
+        if done:
+            _show(out, done)
+        raise
+    _tell(out, done)
 
 
 def _asked(
@@ -91,8 +99,9 @@ def _found(ctx: click.Context, environment: str) -> Found:
     return find(environment)
 
 
-async def _evaluate(out: Output, pairs: list[Pair], options: dict[str, Any], resume: Path | None) -> list[Done]:
-    done: list[Done] = []
+async def _evaluate(out: Output, pairs: list[Pair], options: dict[str, Any], place: Place) -> None:
+    """Plays the pairs and adds each to `place.done` as soon as it has ended."""
+    done = place.done
     for _, group in itertools.groupby(pairs, key=lambda pair: pair.environment):
         some = list(group)
         try:
@@ -105,12 +114,12 @@ async def _evaluate(out: Output, pairs: list[Pair], options: dict[str, Any], res
             for pair in some:
                 label = f"{len(done) + 1} of {len(pairs)}: {pair}" if len(pairs) > 1 else ""
                 try:
-                    done.append(await _play(out, pair, environment.playable, options, Place(resume, label)))
+                    here = place._replace(label=label)
+                    done.append(await _play(out, pair, environment.playable, options, here))
                 except Exception as error:  # boundary: one pair of several
                     done.append(_failed(out, pair, error, alone=len(pairs) == 1))
         finally:
             await environment.playable.close()
-    return done
 
 
 def _failed(out: Output, pair: Pair, error: Exception, *, alone: bool) -> Done:
@@ -187,7 +196,8 @@ def _crew(plan: EvalPlan, pair: Pair, options: dict[str, Any]) -> Crew | None:
     )
 
 
-def _tell(out: Output, done: list[Done]) -> None:
+def _show(out: Output, done: list[Done]) -> None:
+    """One pair's figures, or a table of several."""
     played = [(each, each.run) for each in done if each.run is not None]
     record = {"runs": [{"folder": _path(each), **msgspec.to_builtins(run)} for each, run in played]}
     if len(done) == 1:
@@ -196,6 +206,10 @@ def _tell(out: Output, done: list[Done]) -> None:
     else:
         rows = table_rows(done)
         out.result({**record, "table": rows}, aligned_table(rows))
+
+
+def _tell(out: Output, done: list[Done]) -> None:
+    _show(out, done)
     _raise_failures(done)
     folders = [each.folder for each in done if each.folder is not None]
     if folders:

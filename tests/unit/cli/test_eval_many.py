@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.e2e.shell import write_package
+from tests.e2e.shell import new_shell, until, write_package
 from tests.unit.cli.conftest import Shell
 
-from sandlot.testing import MockServer
+from sandlot.testing import Fault, MockServer
 
 QUIZ = """
 import sandlot as sl
@@ -190,3 +191,21 @@ def test_help_shows_how_to_run_and_the_verbs(sandlot: Shell) -> None:
     assert "sandlot eval [OPTIONS] ENV..." in text
     assert "--rollouts-per-task" in text
     assert "Commands:" in text
+
+
+def test_what_was_finished_before_ctrl_c_is_shown(tmp_path: Path) -> None:
+    shell = new_shell(tmp_path)
+    write_package(shell.folder / "environments/quiz", "quiz", QUIZ)
+
+    def hang(body: dict[str, object]) -> Fault | None:
+        return Fault(kind="hang") if body["model"] == "slow" else None
+
+    with MockServer(answer, faults=hang) as server:
+        endpoints = "".join(f'[[endpoint]]\nid = "{n}"\nmodel = "{n}"\nurl = "{server.url}"\n' for n in ("a", "slow"))
+        (shell.folder / "endpoints.toml").write_text(endpoints)
+        with shell.started("eval", "quiz", "-m", "a,slow", "-n", "2", "-r", "1") as process:
+            until(lambda: any(body["model"] == "slow" for body in server.requests))
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=30)
+    assert process.returncode == 130, err
+    assert "reward       1.000" in out
