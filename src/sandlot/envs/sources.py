@@ -184,7 +184,7 @@ def _translated(pattern: str) -> re.Pattern[str]:
         rest = pattern[index:]
         if rest.startswith("**/") and (index == 0 or pattern[index - 1] == "/"):
             piece, width = "(?:.*/)?", 3
-        elif rest == "**" and index and pattern[index - 1] == "/":
+        elif rest == "**" and anchored and (index == 0 or pattern[index - 1] == "/"):
             piece, width = ".+", 2
         else:
             piece, width = _translated_character(rest)

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import HealthCheck, example, given, settings, strategies as st
 
 from sandlot.envs.sources import copy_sources, find_secrets, list_sources
 from sandlot.errors import Invalid
@@ -102,6 +102,7 @@ FILES = ["a", "b", "ab/a", "ab/b", "c/a/b", "c/ab/a.b", "aa/b/ab/a", "*"]
 @pytest.mark.skipif(shutil.which("git") is None, reason="the comparison needs git")
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(PATTERNS, min_size=1, max_size=4))
+@example(["a", "/**", "!ab"])
 def test_the_rules_read_from_gitignore_agree_with_git(
     tmp_path_factory: pytest.TempPathFactory, rules: list[str]
 ) -> None:
