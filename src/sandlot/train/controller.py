@@ -138,27 +138,40 @@ class Controller:
             return False
         played = time.perf_counter()
         batch = self._batch(gathered)
+        figures: dict[str, float] = {}
+        learned = played
+
+        def learn() -> None:
+            nonlocal learned
+            figures.update(self.roles.learner.update(batch.samples))
+            learned = time.perf_counter()
+
+        def record() -> None:
+            ended = time.perf_counter()
+            self._seconds["step"] = ended - started
+            times = {"sample": played - started, "apply": ended - learned, "step": ended - started}
+            self._record(
+                {
+                    **step_figures(gathered, batch),
+                    **figures,
+                    "tokens_per_second": batch.counts["sampled"] / max(1e-9, ended - started),
+                    **{f"time/{name}": seconds for name, seconds in times.items()},
+                }
+            )
+
         try:
-            figures = await _to_its_end(lambda: self.roles.learner.update(batch.samples))
-        finally:
-            if self.roles.learner.updates == number:  # Also when the run was cancelled while the update was made.
-                self.step = number
-                self._resumable = self._state()
-        learned = time.perf_counter()
-        await self._push(number)
-        ended = time.perf_counter()
-        self._seconds["step"] = ended - started
-        tokens = batch.counts["sampled"]
-        self._record(
-            {
-                **step_figures(gathered, batch),
-                **figures,
-                "tokens_per_second": tokens / max(1e-9, ended - started),
-                "time/sample": played - started,
-                "time/apply": ended - learned,
-                "time/step": ended - started,
-            }
-        )
+            try:
+                await _to_its_end(learn)
+            finally:
+                if self.roles.learner.updates == number:  # Also when the run was cancelled while the update was made.
+                    self.step = number
+                    self._resumable = self._state()
+            await self._push(number)
+        except asyncio.CancelledError:
+            if self.step == number:  # The checkpoint that is written now has this step, so the record has it too.
+                record()
+            raise
+        record()
         return True
 
     def _end_early(self, gathered: Gathered) -> None:
