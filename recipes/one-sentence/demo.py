@@ -97,7 +97,7 @@ def main() -> None:
     asked = options.parse_args()
     plan = Plan(quick=asked.quick, seed=asked.seed, rate=asked.learning_rate)
     begin = time.monotonic()
-    minutes = 4 if asked.quick else 10
+    minutes = 4 if asked.quick else 8
     print(f"Sandlot's main job on this machine, in about {minutes} minutes on two idle cores. It downloads 93 MB of")
     print("model weights once and keeps 541 MB of them in your cache; all else goes to ./demo, which is made anew.")
     shutil.rmtree(FOLDER, ignore_errors=True)
