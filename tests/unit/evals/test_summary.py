@@ -79,7 +79,7 @@ def test_pass_rates_are_averages_over_the_tasks_that_have_enough_rollouts():
     assert [rate.k for rate in summarise(rollouts[:3]).pass_rates] == [1, 2, 3]
 
 
-def test_rewards_and_metrics_are_averaged_over_the_rollouts_that_report_them():
+def test_SCOR_03_rewards_and_metrics_are_averaged_over_the_rollouts_that_report_them():
     def verdict(right, **metrics):
         return Verdict(reward=right, rewards=[Reward(name="right", value=right, weight=0.5)], metrics=metrics)
 
