@@ -13,7 +13,7 @@ import traceback
 from pathlib import Path
 from types import TracebackType
 
-from sandlot.errors import Error, ModelError
+from sandlot.errors import Error, MissingDependency, ModelError
 from sandlot.records import Failure, storable_text
 
 _TRACEBACK_LIMIT = 20_000
@@ -68,10 +68,11 @@ def failure_of(error: BaseException, boundary: str) -> Failure:
     """An exception as data. An `Error` knows its own boundary; anything else failed at `boundary`."""
     error = raised_by(error)
     trace = "".join(traceback.format_exception(error))
+    remedy = f" ({error.hint})" if isinstance(error, MissingDependency) and error.hint else ""
     return Failure(
         boundary=error.boundary if isinstance(error, Error) and error.boundary != "environment" else boundary,
         type=storable_text(type(error).__name__),
-        message=text_of_error(error),
+        message=text_of_error(error) + remedy,
         traceback=storable_text(trace[-_TRACEBACK_LIMIT:]),
         status=error.status if isinstance(error, ModelError) else None,
     )

@@ -7,12 +7,12 @@ change the past; a turn's parent is the turn whose messages (and tokens, where t
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
 from sandlot.engine.request import PlayPolicy, Request
-from sandlot.engine.state import State, saved_state
+from sandlot.engine.state import HELD, State, saved_state
 from sandlot.errors import Invalid
 from sandlot.models import Completion, Prior
 from sandlot.records import (
@@ -40,6 +40,7 @@ class Flight:
     def __init__(self, request: Request, *, state: State, attempt: int, sampling: Sampling) -> None:
         self.request = request
         self.id, self.model = str(state["trajectory_id"]), str(state["model"])
+        self.held: list[Callable[[], Awaitable[None]]] = state.setdefault(HELD, [])
         self.attach(state)
         self.attempt = attempt
         self.sampling = sampling
@@ -55,6 +56,11 @@ class Flight:
 
     def attach(self, state: State) -> None:
         """Makes `state` the rollout's state: the one it had, or the one that its set-up returned instead."""
+        if isinstance(state, State):
+            kept = state.setdefault(HELD, self.held)
+            if kept is not self.held:
+                self.held += kept
+                state[HELD] = self.held
         self.state = state
         state.draft = self.draft
 

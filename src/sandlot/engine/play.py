@@ -2,12 +2,14 @@
 
 Invariants: an exception of an author, an endpoint or a sandbox becomes the rollout's `failure` and goes no further;
 `CancelledError` and `KeyboardInterrupt` always propagate; clean-up runs exactly once for a rollout whose set-up began;
+what a rollout holds, such as a sandbox, is closed behind its scoring, and also where it is never scored;
 the outcome rule (who ended it, and is there a verdict) is applied here and nowhere else.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Sequence
 
@@ -26,6 +28,8 @@ from sandlot.records import AttemptEvent, Failure, Messages, Sampling, Tool, Ver
 
 RETRIED = frozenset({"setup", "model", "sandbox", "infrastructure"})
 """Boundaries whose failures are nobody's answer, so that the rollout is played again."""
+
+_LOG = logging.getLogger("sandlot.engine")
 
 OnAttempt = Callable[[AttemptEvent], None]
 
@@ -62,6 +66,7 @@ class Player:
                         task=request.task.id, index=request.index, attempt=attempt, failure=failure, at=time.time()
                     )
                 )
+            await self.release(flight)
             attempt += 1
 
     async def verdicts(self, flights: Sequence[Flight]) -> list[Verdict | None]:
@@ -80,9 +85,39 @@ class Player:
         try:
             if await self._setup(flight):
                 await self._play(flight)
-        finally:
+        except BaseException:
             await self._cleanup(flight)
+            await self.release(flight)
+            raise
+        try:
+            await self._cleanup(flight)
+        except BaseException:
+            await self.release(flight)
+            raise
+        _adopt(flight)
         return flight
+
+    async def release(self, flight: Flight) -> None:
+        """Closes what the rollout held: once, to the end or to the limit, whatever cancels meanwhile. A sandbox that
+        cannot be closed is logged, because the rollout's verdict stands without it."""
+        if not flight.held:
+            return
+        closing = asyncio.ensure_future(self._released(flight))
+        try:
+            await asyncio.shield(closing)
+        except asyncio.CancelledError:
+            await closing
+            raise
+
+    async def _released(self, flight: Flight) -> None:
+        limit = self.playable.limits_of(flight.state).cleanup
+        while flight.held:
+            close = flight.held.pop()
+            try:
+                async with asyncio.timeout(limit):
+                    await close()
+            except Exception as error:  # boundary: the sandbox's provider, or whatever an author holds
+                _LOG.warning("what rollout %s held could not be closed: %s", flight.id, error)
 
     async def _setup(self, flight: Flight) -> bool:
         begin = time.perf_counter()
@@ -251,6 +286,13 @@ class Player:
                 reward=0.0, rewards=verdict.rewards, metrics=verdict.metrics, failure=verdict.failure, seconds=0.0
             )
         return verdict
+
+
+def _adopt(flight: Flight) -> None:
+    """An error that the author put into the state is how the rollout broke, as if it had been raised."""
+    error = flight.state.get("error")
+    if flight.failure is None and isinstance(error, BaseException):
+        flight.failure = failure_of(error, "environment")
 
 
 def sampling_over(asked: Sampling, default: Sampling) -> Sampling:

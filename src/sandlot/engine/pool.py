@@ -50,6 +50,7 @@ async def play_all(
     """
     player = Player(playable, model, sampling=sampling, policy=policy, on_attempt=on_attempt)
     waiting = _in_order(groups)
+    landed: dict[str, Flight] = {}
     asked = sum(map(len, groups)) if isinstance(groups, Sequence) else policy.max_concurrent
 
     async def work() -> None:
@@ -68,13 +69,19 @@ async def play_all(
             if not playable.grouped:
                 await emit([flight])
                 continue
+            landed[flight.id] = flight
             group.flights.append(flight)
             if len(group.flights) == group.size:
                 await emit(sorted(group.flights, key=lambda member: member.request.index))
 
     async def emit(flights: Sequence[Flight]) -> None:
-        for flight, verdict in zip(flights, await player.verdicts(flights), strict=True):
-            on_rollout(flight.close(verdict, environment=playable.name, policy=policy))
+        try:
+            for flight, verdict in zip(flights, await player.verdicts(flights), strict=True):
+                on_rollout(flight.close(verdict, environment=playable.name, policy=policy))
+        finally:
+            for flight in flights:
+                await player.release(flight)
+                landed.pop(flight.id, None)
 
     try:
         with eased_collector():
@@ -83,6 +90,9 @@ async def play_all(
                     workers.create_task(work())
     except BaseExceptionGroup as group:
         raise _first(group) from group
+    finally:
+        for flight in landed.values():  # Members of groups that will not be whole any more.
+            await player.release(flight)
 
 
 async def play_group(

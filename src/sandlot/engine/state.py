@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
@@ -35,9 +35,17 @@ class State(dict[str, Any]):
         """What was counted by `spend`."""
         return list(self.get(_BESIDE, ()))
 
+    def hold(self, close: Callable[[], Awaitable[None]]) -> None:
+        """Has the engine call `close` when the rollout is scored, or will never be: however it ends, exactly once.
+        What was held last is closed first."""
+        self.setdefault(HELD, []).append(close)
+
 
 _BESIDE = "_beside"
 """The key of what was spent beside the turns. It begins with an underscore, so that it is not saved with the state."""
+
+HELD = "_held"
+"""The key of what is to be closed behind the rollout: one list for its whole life, whatever state an author makes."""
 
 
 ENGINE_KEYS = frozenset(
@@ -101,6 +109,7 @@ def new_state(task: Task, *, rollout_id: str, seed: int, model: str, sampling: S
         turn=0,
     )
     state["responses"] = []
+    state[HELD] = []
     state["input"] = dict(fields, prompt=state["prompt"], answer=state["answer"], info=state["info"])
     state.setdefault("task", state["input"])
     return state

@@ -37,6 +37,7 @@ from sandlot.envs.rlm import RLMEnv
 from sandlot.envs.rubric import GroupRewardFunc, RewardFunc, Rubric, Score
 from sandlot.envs.rubric_group import RubricGroup
 from sandlot.envs.sampling import check_sampling, sampling_of
+from sandlot.envs.sandboxed import Graded, Grader, PythonEnv, SandboxEnv, tests_passed
 from sandlot.envs.stateful_tools import StatefulToolEnv
 from sandlot.envs.tasks import rows_of
 from sandlot.envs.taskset import EnvConfig, Taskset, TasksetConfig
@@ -93,6 +94,8 @@ __all__ = [
     "Found",
     "GenerateMetadata",
     "GenerateOutputs",
+    "Graded",
+    "Grader",
     "GroupJudge",
     "GroupRewardFunc",
     "Info",
@@ -107,6 +110,7 @@ __all__ = [
     "OverlongPromptError",
     "Parser",
     "Played",
+    "PythonEnv",
     "RLMEnv",
     "Response",
     "ResponseMessage",
@@ -121,6 +125,7 @@ __all__ = [
     "Rubric",
     "RubricGroup",
     "SamplingArgs",
+    "SandboxEnv",
     "SandboxError",
     "Score",
     "SingleTurnEnv",
@@ -168,5 +173,6 @@ __all__ = [
     "setup_logging",
     "stop",
     "teardown",
+    "tests_passed",
     "validate",
 ]

@@ -222,9 +222,10 @@ class Environment(Evaluable, PlaysGiven, ByOtherNames):
         """A right solution of `task` without a model: the assistant's text, or messages. None if there is none."""
         return None
 
+    @stop(priority=100)
     async def has_error(self, state: State) -> bool:
-        """Whether something broke the rollout; the engine has then ended it."""
-        return state["error"] is not None
+        """Whether something broke the rollout, as an error says that an author put into the state."""
+        return isinstance(state.get("error"), BaseException)
 
     def monitor(self, state: State) -> dict[str, float]:
         """Metrics that the environment itself reports about a rollout."""

@@ -109,7 +109,9 @@ class PlaysGiven:
             policy=PlayPolicy(retries=0),
         )
         (task,) = self.tasks_of([input])
-        return (await player.fly(Request(task=task, index=0, seed=seed_of(0, task.id, 0)))).state
+        flight = await player.fly(Request(task=task, index=0, seed=seed_of(0, task.id, 0)))
+        await player.release(flight)
+        return flight.state
 
     async def get_model_response(
         self,

@@ -1,4 +1,4 @@
-"""Makes `import verifiers` mean Sandlot, where the original package is not installed.
+"""Makes `import verifiers` and its sandbox client mean Sandlot, where the original packages are not installed.
 
 Invariants: the original wins where it is there; nothing changes before an environment is loaded; a name that Sandlot
 does not have cannot be imported, except those that need a sandbox or an agent program: these can be imported and
@@ -26,14 +26,17 @@ _SANDBOXED = frozenset(
     {
         "BrowserEnv", "BrowserSandboxError", "CliAgentEnv", "ComposableEnv", "CPTaskSet", "GymEnv", "HarborEnv",
         "Harness", "LeanTaskSet", "MCPEnv", "MathTaskSet", "OpenCodeEnv", "OpenCodeQAEnv", "OpenCodeRLMEnv",
-        "OpenEnvEnv", "PythonEnv", "ReasoningGymEnv", "SandboxDebugEnv", "SandboxEnv", "SandboxMixin",
-        "SandboxSpec", "SandboxTaskSet", "TaskSet", "TextArenaEnv", "AdvancedConfigs", "SandboxState",
-        "ThreadedAsyncSandboxClient", "CreateSandboxRequest", "SandboxTimeouts",
+        "OpenEnvEnv", "ReasoningGymEnv", "SandboxDebugEnv", 
+        "SandboxSpec", "SandboxTaskSet", "TaskSet", "TextArenaEnv", 
+        
     }
 )  # fmt: skip
 """Names of the original that run programs in sandboxes, or stand on other projects."""
 
 _SANDBOXED_MODULES = ("verifiers.envs.experimental", "verifiers.envs.sandbox_env", "verifiers.envs.integrations")
+
+_CLIENT_MODULES = ("prime_sandboxes", "prime_sandboxes.core", "prime_sandboxes.exceptions")
+"""The package of the original's sandbox client, which packages import from too."""
 
 _SUBMODULES = (
     "types", "errors", "clients", "decorators",
@@ -56,7 +59,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         """A spec for the original's package and the modules of it that Sandlot knows."""
-        if fullname == _ROOT or _is_known(fullname):
+        if fullname in (_ROOT, *_CLIENT_MODULES) or _is_known(fullname):
             return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
         return None
 
@@ -98,12 +101,14 @@ def _named(module: str, name: str) -> Any:
     """What `name` of the original's `module` is here."""
     if f"{module}.{name}".removeprefix(f"{_ROOT}.") in _SUBMODULES:
         return importlib.import_module(f"{module}.{name}")
-    for home in ("sandlot", "sandlot.envs", "sandlot.envs.drift", "sandlot.models"):
+    for home in ("sandlot", "sandlot.envs", "sandlot.envs.drift", "sandlot.envs.sandboxed", "sandlot.models"):
         found = getattr(importlib.import_module(home), name, None)
         if found is not None:
             return found
     if name == "logger":
         return logging.getLogger("sandlot")
+    if module in _CLIENT_MODULES:
+        raise AttributeError(f"Sandlot has no {name!r} for {module}")
     if name in _SANDBOXED or module.startswith(_SANDBOXED_MODULES):
         if name.isupper():
             return [] if name.endswith("S") else ""

@@ -21,7 +21,7 @@ from pydantic import ConfigDict, Field, create_model
 
 from sandlot.engine import authors_code, text_of_error
 from sandlot.envs.calls import maybe_await, name_of
-from sandlot.errors import Invalid, ToolCallError, ToolParseError
+from sandlot.errors import InfraError, Invalid, ToolCallError, ToolParseError
 from sandlot.records import JsonObject, Message, Tool, ToolCall, ToolMessage, as_message, storable_text
 
 ErrorFormatter = Callable[[Exception], str]
@@ -163,6 +163,8 @@ class Toolbox:
 
     def _told(self, call: ToolCall, error: Exception, kind: type[Exception]) -> Message:
         if isinstance(error, self.stop_errors):
+            if isinstance(error, InfraError):
+                raise error  # A failure of what the tool stands on stays one, so that the rollout is played again.
             raise kind(text_of_error(error)) from error
         said = text_of_error(error) if self.error_formatter is str else self.error_formatter(error)
         text = storable_text(said) or type(error).__name__

@@ -1,4 +1,5 @@
-"""Stops a run whose endpoint can never answer, instead of failing every rollout one by one.
+"""Stops a run that can never get anywhere, for its endpoint or for what is not installed, instead of failing every
+rollout one by one.
 
 Invariants: only failures that no retry heals count, and only those with no answered rollout between them; what is not
 played because of it is missing, never failed, and is played on resume.
@@ -6,7 +7,14 @@ played because of it is missing, never failed, and is played on resume.
 
 from __future__ import annotations
 
-from sandlot.errors import EndpointRefusedError, EndpointUnreachableError, Failed, SandlotError, Unreachable
+from sandlot.errors import (
+    EndpointRefusedError,
+    EndpointUnreachableError,
+    Failed,
+    MissingDependency,
+    SandlotError,
+    Unreachable,
+)
 from sandlot.records import Failure, Rollout
 
 _FEW = 3
@@ -47,7 +55,10 @@ class DeadEndpoint:
             self.failed(rollout.failure)
 
     def failed(self, failure: Failure) -> None:
-        """Looks at a failed try. `Unreachable` or `Failed` when there is no point in going on."""
+        """Looks at a failed try. `Unreachable`, `Failed` or `MissingDependency` when going on is no use."""
+        if failure.boundary == "setup" and failure.type == MissingDependency.__name__:
+            self._given_up = MissingDependency(f"stopped at once: {failure.message}", hint="then resume the run")
+            raise self._given_up
         unreachable = failure.type == EndpointUnreachableError.__name__
         if failure.boundary != "model" or not (unreachable or failure.type == EndpointRefusedError.__name__):
             return

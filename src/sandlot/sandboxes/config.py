@@ -22,6 +22,10 @@ class Limits(Config):
     memory_mb: int = Field(default=2048, gt=0)
     """Memory in MB, of each process (address space) and of a command's processes together (resident)."""
 
+    address_space: bool = True
+    """Whether `memory_mb` also bounds what a process reserves. Programs in Node, Go or Java reserve far more than they
+    use: with `false`, what they use is bounded, looked at five times a second."""
+
     processes: int = Field(default=128, gt=1)
     """Processes and threads that a command may have at one time."""
 
@@ -49,6 +53,10 @@ class SandboxConfig(Config):
 
     workdir: str = "/workspace"
     """The folder in which commands start."""
+
+    read_only: dict[str, str] = Field(default_factory=dict)
+    """More of this machine that commands may read: the path inside and the file or folder here; an empty text is an
+    empty folder, which hides what would be seen at that path."""
 
     limits: Limits = Field(default_factory=Limits)
     """What a command may use up."""

