@@ -7,6 +7,7 @@ thread; clean-up methods all run, also when one of them raises.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -37,7 +38,8 @@ class Conversation(Playable):
         self.name = environment.env_id or type(environment).__name__
         self._stops = [(function.__name__, function) for _, function in marked(environment, "stop")]
         owners = [environment, *environment.rubric.parts]
-        self._cleanups = [each for owner in owners for each in marked(owner, "cleanup")]
+        self._cleanups = marked(environment, "cleanup")
+        self._rubrics_cleanups = [each for owner in environment.rubric.parts for _, each in marked(owner, "cleanup")]
         self._teardowns = [each for owner in owners for each in marked(owner, "teardown")]
         self._completed_takes = _parameters_of_override(type(environment))
         self._answers_itself = not _owner(type(environment), "get_model_response").__module__.startswith("sandlot.")
@@ -83,11 +85,16 @@ class Conversation(Playable):
         environment = self.environment
         state["tool_defs"] = [*environment.tool_defs, *environment.toolbox.tools.values()]
         state["timing"] = RolloutTiming(start_time=time.time())
-        returned = await maybe_await(environment.setup_state, state)
-        if returned is not None and returned is not state:
-            state = returned if isinstance(returned, State) else State({**state, **returned})
-        for _, function in self._setups:
-            await maybe_await(function, state)
+        try:
+            returned = await maybe_await(environment.setup_state, state)
+            if returned is not None and returned is not state:
+                state = returned if isinstance(returned, State) else State({**state, **returned})
+            for _, function in self._setups:
+                await maybe_await(function, state)
+        finally:
+            if self._rubrics_cleanups:
+                # A rubric's clean-up may end what its rewards read, so it runs behind the scoring.
+                state.hold(functools.partial(_all_of, self._rubrics_cleanups, state))
         return state
 
     async def stop(self, state: State) -> str | None:
@@ -135,7 +142,7 @@ class Conversation(Playable):
             await maybe_await(function, state)
 
     async def cleanup(self, state: State) -> None:
-        """Renders the completion, then runs every method marked with `@cleanup`; the first failure is raised last."""
+        """Renders the completion, then runs the environment's own methods marked with `@cleanup`, all of them."""
         await _all_of([self.environment.render_completion, *(each for _, each in self._cleanups)], state)
 
     async def score(self, states: Sequence[State]) -> list[Verdict]:

@@ -45,7 +45,8 @@ def cleanup(function: FunctionT) -> FunctionT: ...
 @overload
 def cleanup(function: None = None, *, priority: int = 0) -> Callable[[FunctionT], FunctionT]: ...
 def cleanup(function: FunctionT | None = None, *, priority: int = 0) -> Any:
-    """Marks `(self, state)` to run once after every rollout, also a broken or cancelled one, before it is scored."""
+    """Marks `(self, state)` to run once after every rollout, also a broken or cancelled one: an environment's before
+    it is scored, a rubric's behind that."""
     return _marking("cleanup", function, priority=priority)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from sandlot.engine import Limits, Playable, State
+from sandlot.engine import Ask, Limits, Playable, State
 from sandlot.envs.conversation import Conversation
 from sandlot.envs.environment import Environment
 from sandlot.envs.rubric import Rubric
@@ -156,6 +156,10 @@ class _Switchboard(Conversation):
     def tools(self, state: State) -> Sequence[Tool]:
         """The member's tools."""
         return self._of(state).tools(state)
+
+    async def generate(self, state: State, messages: Messages, ask: Ask) -> Completion:
+        """The member's own way of asking."""
+        return await self._of(state).generate(state, messages, ask)
 
     async def observe(self, state: State, messages: Messages, completion: Completion) -> None:
         """Told to the member."""

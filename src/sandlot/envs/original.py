@@ -24,16 +24,16 @@ API_VERSION = "0.1.14"
 
 _SANDBOXED = frozenset(
     {
-        "BrowserEnv", "BrowserSandboxError", "CliAgentEnv", "ComposableEnv", "CPTaskSet", "GymEnv", "HarborEnv",
-        "Harness", "LeanTaskSet", "MCPEnv", "MathTaskSet", "OpenCodeEnv", "OpenCodeQAEnv", "OpenCodeRLMEnv",
-        "OpenEnvEnv", "ReasoningGymEnv", "SandboxDebugEnv", 
-        "SandboxSpec", "SandboxTaskSet", "TaskSet", "TextArenaEnv", 
-        
+        "BrowserEnv", "BrowserSandboxError", "CliAgentEnv", "GymEnv", "HarborEnv", "MCPEnv", "OpenCodeEnv",
+        "OpenCodeQAEnv", "OpenCodeRLMEnv", "OpenEnvEnv", "ReasoningGymEnv", "SandboxDebugEnv", "TextArenaEnv",
     }
 )  # fmt: skip
 """Names of the original that run programs in sandboxes, or stand on other projects."""
 
 _SANDBOXED_MODULES = ("verifiers.envs.experimental", "verifiers.envs.sandbox_env", "verifiers.envs.integrations")
+
+_COMPOSABLE = "verifiers.envs.experimental.composable"
+"""Below it sets of tasks, harnesses and their environment have names of their own, such as `Task`."""
 
 _CLIENT_MODULES = ("prime_sandboxes", "prime_sandboxes.core", "prime_sandboxes.exceptions")
 """The package of the original's sandbox client, which packages import from too."""
@@ -101,7 +101,8 @@ def _named(module: str, name: str) -> Any:
     """What `name` of the original's `module` is here."""
     if f"{module}.{name}".removeprefix(f"{_ROOT}.") in _SUBMODULES:
         return importlib.import_module(f"{module}.{name}")
-    for home in ("sandlot", "sandlot.envs", "sandlot.envs.drift", "sandlot.envs.sandboxed", "sandlot.models"):
+    homes = ("sandlot", "sandlot.envs", "sandlot.envs.drift", "sandlot.envs.sandboxed", "sandlot.models")
+    for home in ("sandlot.envs.composable", *homes) if module.startswith(_COMPOSABLE) else homes:
         found = getattr(importlib.import_module(home), name, None)
         if found is not None:
             return found

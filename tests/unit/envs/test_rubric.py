@@ -246,3 +246,33 @@ def test_a_rubric_that_two_environments_share_does_not_collect_their_methods() -
     rewards = [play_tasks(Scored(dataset=[ROW], rubric=shared), "yes")[0].reward for _ in range(3)]
     assert rewards == [1.5, 1.5, 1.5]
     assert len(shared.functions) == 1
+
+
+def test_a_rubrics_clean_up_runs_behind_its_scoring_and_an_environments_before() -> None:
+    order: list[str] = []
+
+    class Tidy(vf.Rubric):
+        @vf.cleanup
+        async def put_away(self, state: Any) -> None:
+            order.append("rubric")
+
+    class Opened(vf.SingleTurnEnv):
+        @vf.cleanup
+        async def shut(self, state: Any) -> None:
+            order.append("environment")
+
+    class Broken(Opened):
+        async def setup_state(self, state: Any, **kwargs: Any) -> Any:
+            raise ValueError("no place")
+
+    def scored() -> float:
+        order.append("scored")
+        return 1.0
+
+    env = Opened(dataset=[ROW], rubric=Tidy([scored]))
+    play_tasks(env, "yes")
+    play_tasks(vf.EnvGroup([env]), "yes")
+    assert order == ["environment", "scored", "rubric"] * 2
+    order.clear()
+    play_tasks(Broken(dataset=[ROW], rubric=Tidy([scored])), "yes", retries=0)
+    assert order == ["environment", "rubric"]
