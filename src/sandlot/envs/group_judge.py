@@ -17,7 +17,7 @@ from typing import Any
 
 from sandlot.engine import State
 from sandlot.envs.decorators import teardown
-from sandlot.envs.judge_model import JudgeModel
+from sandlot.envs.judge_model import JudgeModel, concluded, corrected
 from sandlot.envs.rubric import Rubric, Score
 from sandlot.errors import Invalid, InvalidModelResponseError
 from sandlot.records import JsonObject, Message, SystemMessage, UserMessage, as_messages, text_of
@@ -99,20 +99,21 @@ class GroupJudge(Rubric):
         problem = ""
         for _ in range(self.retries + 1):
             completion = await self.model.ask_for_all(messages, states)
+            reply = text_of(completion.message.get("content"))
             try:
-                return read_scores(text_of(completion.message.get("content")), ids)
+                return read_scores(reply, ids)
             except Invalid as error:
                 problem = error.message
             correction = f"That cannot be used: {problem}. The ids are {', '.join(ids)}. Reply with the JSON alone."
-            messages = [*messages, completion.message, UserMessage(content=correction)]
+            messages = corrected(messages, reply, correction)
         raise InvalidModelResponseError(f"the group judge gave no usable scores in {self.retries + 1} tries: {problem}")
 
 
 def read_scores(reply: str, ids: Sequence[str]) -> dict[str, tuple[float, str]]:
-    """Score and explanation by id, from the last JSON object of `reply` that has `scores`. `Invalid` says what is wrong
-    with it: a score that is no number, an id that is missing, unknown or there twice. Scores outside of 0 to 1 are
-    clamped."""
-    entries = _last_scores(reply)
+    """Score and explanation by id, from the last JSON object that has `scores` and is no thought; a score outside of
+    0 to 1 is clamped. `Invalid` says what is wrong with it: a score that is no number, an id that is missing, unknown
+    or there twice."""
+    entries = _last_scores(concluded(reply))
     if entries is None:
         raise Invalid("there is no JSON object with a list of scores")
     found: dict[str, tuple[float, str]] = {}

@@ -1,7 +1,8 @@
 """The model behind a judge, what is shown to it and what its reply says.
 
 Invariants: nothing is connected and no key is read before the first question; what a candidate wrote cannot close the
-tags that it stands in nor look like a verdict; of several verdicts in a reply the last one counts.
+tags that it stands in nor look like a verdict; of several verdicts in a reply the last one counts, and none that the
+judge quotes or only thinks of.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from sandlot.engine import State
 from sandlot.envs.sampling import check_sampling, sampling_of
 from sandlot.errors import Invalid, NotFound
 from sandlot.models import PROVIDERS, Completion, Model, connect, from_client
-from sandlot.records import Sampling, Usage, as_messages, text_of
+from sandlot.records import AssistantMessage, Message, Sampling, Usage, UserMessage, as_messages, text_of
 
 POLICY = "policy"
 """The name of a judge that is the model whose rollout is judged."""
@@ -26,7 +27,10 @@ _LABELLED = re.compile(
     r"|\b(?:grade|rating|verdict|score)\s*:\s*[*_`]*(?P<label>[A-Za-z]+|[-+]?\d+(?:\.\d+)?)\b",
     re.IGNORECASE,
 )
+_BOXED = re.compile(r"\[\[\s*[*_`]*([^\[\]]+?)[*_`]*\s*\]\]")
+_QUOTATION = re.compile(r"^[ \t]*>.*$|(?<!\w)\"(?=\S)[^\"\n]*\"(?!\w)|“[^”\n]*”|«[^»\n]*»", re.MULTILINE)
 _TAG = re.compile(r"<(?=[A-Za-z/!])")
+_BRACKETS = re.compile(r"\[(?=\[)|\](?=\])")
 
 
 class JudgeModel:
@@ -97,7 +101,26 @@ class JudgeModel:
 def escaped(text: str) -> str:
     """`text` such that it closes no tag that it stands in and holds no verdict: `<answer>` as `&lt;answer>` and
     `[[5]]` as `[ [5] ]`. A plain `a < b` stays."""
-    return _TAG.sub("&lt;", text).replace("[[", "[ [").replace("]]", "] ]")
+    return _BRACKETS.sub(r"\g<0> ", _TAG.sub("&lt;", text))
+
+
+def concluded(reply: str) -> str:
+    """What a judge says after thinking: a verdict that it only considered is none."""
+    _, _, said = reply.rpartition("</think>")
+    return "" if "<think>" in said else said
+
+
+def boxed_verdicts(said: str) -> list[str]:
+    """Every `[[X]]` that stands in no quotation, in its order. A label such as `score: 10` is none: an answer may hold
+    one, and so may whatever a judge says about it."""
+    return [found.strip() for found in _BOXED.findall(_QUOTATION.sub(" ", said))]
+
+
+def corrected(messages: Sequence[Message], reply: str, correction: str) -> list[Message]:
+    """The conversation in which a judge is told what is wrong with its reply."""
+    # Some endpoints refuse an assistant's message without a text.
+    said = AssistantMessage(content=reply if reply.strip() else "(nothing)")
+    return [*messages, said, UserMessage(content=correction)]
 
 
 def last_verdict(reply: str, choices: Sequence[str] = ()) -> str | None:

@@ -1,23 +1,27 @@
 """A model that scores one rollout against criteria or a checklist.
 
-Invariants: a reply without a verdict gives no verdict, never 0; what the judge said is kept in the state under
-`judge_response`, and a question that was answered is not asked again; a reply that could not be read is forgotten, so
+Invariants: a score is read from `[[…]]` alone, never from a label or a quotation; a reply without one is asked for
+again a bounded number of times, then there is no verdict, never 0; what the judge said is kept in the state under
+`judge_response`, and a question that was answered is not asked again; a reply that could not be read is not kept, so
 that scoring again asks again.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import Any
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from sandlot.engine import State
 from sandlot.envs.decorators import teardown
-from sandlot.envs.judge_model import JudgeModel, escaped, last_question, last_verdict
+from sandlot.envs.judge_model import JudgeModel, boxed_verdicts, concluded, corrected, escaped, last_question
 from sandlot.envs.parsers import Parser
 from sandlot.envs.rubric import Rubric, Score
 from sandlot.errors import Invalid, InvalidModelResponseError
-from sandlot.records import Message, text_of
+from sandlot.records import Message, UserMessage, text_of
+
+T = TypeVar("T")
 
 DEFAULT_JUDGE_PROMPT = """\
 Compare a response with the reference answer to a question.
@@ -62,6 +66,10 @@ You check a response against a list:
 its number, a colon, a short reason, and [[yes]] or [[no]]."""
 
 
+_SCORE = re.compile(r"([-+]?\d+(?:\.\d+)?)(?:\s*/\s*(\d+))?", re.ASCII)
+_ITEM = re.compile(r"[\s*#-]*(?:item\s+)?[*_]*(\d+)[*_]*\s*[:.)](?!\d)", re.ASCII | re.IGNORECASE)
+
+
 class JudgeRubric(Rubric):
     """Rewards by a model's judgement.
 
@@ -69,7 +77,8 @@ class JudgeRubric(Rubric):
     `checked`, the share of its items that the judge affirms. Without either, reward functions of your own ask: they
     receive `judge(prompt, completion, answer, state)`, `judge_client`, `judge_model`, `judge_prompt` and
     `judge_sampling_args` by name. `judge_client` is a `Model`, an `AsyncOpenAI`, or None: `judge_model` is then
-    connected at the first question. `judge_model="policy"` is the model that is played: it judges itself.
+    connected at the first question. `judge_model="policy"` is the model that is played: it judges itself. A score that
+    cannot be read is asked for again `retries` times.
     """
 
     def __init__(
@@ -84,18 +93,22 @@ class JudgeRubric(Rubric):
         criteria: str | None = None,
         checklist: Sequence[str] = (),
         scale: int = 10,
+        retries: int = 1,
         weight: float = 1.0,
         **kwargs: Any,
     ) -> None:
         super().__init__(parser=parser, concurrent=parallelize_scoring, **kwargs)
         if scale < 1:
             raise Invalid(f"a judge's scale ends at 1 or more, found {scale}")
+        if retries < 0:
+            raise Invalid(f"a judge cannot be asked again {retries} times")
         self.judge_prompt = judge_prompt
         self.judge_model = judge_model
         self.judge_sampling_args = dict(judge_sampling_args or {})
         self.model = JudgeModel(judge_client, judge_model, self.judge_sampling_args)
         self.judge_client = self.model if judge_client is None else judge_client
         self.criteria, self.checklist, self.scale = criteria, list(checklist), scale
+        self.retries = retries
         for name in ("judge", "judge_client", "judge_model", "judge_prompt", "judge_sampling_args"):
             self.add_class_object(name, getattr(self, name))
         if criteria:
@@ -118,35 +131,15 @@ class JudgeRubric(Rubric):
     async def judged(self, prompt: Any, completion: Any, answer: Any, state: State) -> Score:
         """How well the response meets the criteria, from 0 to 1."""
         fields = {**self._fields(prompt, completion, answer), "criteria": self.criteria, "scale": self.scale}
-        reply = await self._reply(_CRITERIA_PROMPT, fields, state)
-        try:
-            value = float(last_verdict(_concluded(reply)) or "nothing")
-            if not 0 <= value <= self.scale:
-                raise ValueError
-        except ValueError:
-            self._forget(state, reply)
-            raise InvalidModelResponseError(
-                f"the judge's reply has no score from 0 to {self.scale}: {reply[-200:]!r}"
-            ) from None
+        reply, value = await self._read(_CRITERIA_PROMPT.format(**fields), state, read=self._score_in)
         return Score(value / self.scale, feedback=reply)
 
     async def checked(self, prompt: Any, completion: Any, answer: Any, state: State) -> Score:
         """The share of the checklist that the judge affirms."""
         listed = "\n".join(f"{number}: {item}" for number, item in enumerate(self.checklist, start=1))
         fields = {**self._fields(prompt, completion, answer), "criteria": listed}
-        reply = await self._reply(_CHECKLIST_PROMPT, fields, state)
-        verdicts: dict[int, str] = {}
-        for line in _concluded(reply).splitlines():
-            number = line.strip().lstrip("*-# ").partition(":")[0].strip(" .*")
-            verdict = last_verdict(line, ["yes", "no"])
-            if number.isdecimal() and verdict:
-                verdicts[int(number)] = verdict
-        numbers = range(1, len(self.checklist) + 1)
-        missing = [number for number in numbers if number not in verdicts]
-        if missing:
-            self._forget(state, reply)
-            raise InvalidModelResponseError(f"the judge said neither yes nor no to item {missing[0]}: {reply[-200:]!r}")
-        met = {f"check_{number}": float(verdicts[number] == "yes") for number in numbers}
+        reply, verdicts = await self._read(_CHECKLIST_PROMPT.format(**fields), state, read=self._items_in)
+        met = {f"check_{number}": float(verdict) for number, verdict in verdicts.items()}
         return Score(sum(met.values()) / len(met), feedback=reply, metrics=met)
 
     @teardown
@@ -164,23 +157,64 @@ class JudgeRubric(Rubric):
         }
 
     async def _reply(self, template: str, fields: Mapping[str, Any], state: Any) -> str:
-        text = template.format(**fields)
-        said = _said(state)
+        text, said = template.format(**fields), _said(state)
         if text not in said:
-            completion = await self.model.ask([Message(role="user", content=text)], state)
-            said[text] = text_of(completion.message.get("content"))
-        return str(said[text])
+            said[text] = await self._asked([UserMessage(content=text)], state)
+        return said[text]
 
-    def _forget(self, state: Any, reply: str) -> None:
-        said = _said(state)
-        for text in [text for text, known in said.items() if known == reply]:
-            del said[text]
+    async def _asked(self, messages: Sequence[Message], state: Any) -> str:
+        return text_of((await self.model.ask(messages, state)).message.get("content"))
 
+    async def _read(self, question: str, state: Any, *, read: Callable[[str], T]) -> tuple[str, T]:
+        """The reply to `question`, and what `read` finds in it. `InvalidModelResponseError` where it finds nothing in
+        any of the replies that may be asked for."""
+        said, problem = _said(state), ""
+        reply = said.get(question)
+        messages: list[Message] = [UserMessage(content=question)]
+        for attempt in range(self.retries + 1):
+            if attempt or reply is None:
+                reply = await self._asked(messages, state)
+            try:
+                found = read(concluded(reply))
+            except Invalid as error:
+                problem = error.message
+                messages = corrected(messages, reply, f"That cannot be used: {problem}. {error.hint}")
+                continue
+            said[question] = reply
+            return reply, found
+        said.pop(question, None)
+        raise InvalidModelResponseError(
+            f"the judge's reply cannot be used after {self.retries + 1} tries: {problem}: {str(reply)[-200:]!r}"
+        )
 
-def _concluded(reply: str) -> str:
-    """What a judge says after thinking: a score that it only considered is no verdict."""
-    _, _, said = reply.rpartition("</think>")
-    return "" if "<think>" in said else said
+    def _score_in(self, said: str) -> float:
+        wanted = f"Reply again and end with the score from 0 to {self.scale} as [[score]], not as a quotation."
+        verdicts = boxed_verdicts(said)
+        if not verdicts:
+            raise Invalid("there is no score in [[ ]]", hint=wanted)
+        match = _SCORE.fullmatch(verdicts[-1])
+        value = float(match.group(1)) if match else -1.0
+        if match is None or not 0 <= value <= self.scale or int(match.group(2) or self.scale) != self.scale:
+            raise Invalid(f"[[{verdicts[-1][:50]}]] is no score from 0 to {self.scale}", hint=wanted)
+        return value
+
+    def _items_in(self, said: str) -> dict[int, bool]:
+        verdicts: dict[int, bool] = {}
+        number = 0
+        for line in said.splitlines():
+            item = _ITEM.match(line)
+            number = int(item.group(1)) if item else number
+            for verdict in boxed_verdicts(line):
+                if verdict.lower() in ("yes", "no"):
+                    verdicts[number] = verdict.lower() == "yes"
+        wanted = range(1, len(self.checklist) + 1)
+        missing = [number for number in wanted if number not in verdicts]
+        if missing:
+            hint = (
+                f"Reply again with a line for each item from 1 to {wanted[-1]}: its number, a colon, [[yes]] or [[no]]."
+            )
+            raise Invalid(f"there is neither [[yes]] nor [[no]] for item {missing[0]}", hint=hint)
+        return {number: verdicts[number] for number in wanted}
 
 
 def _said(state: Any) -> dict[str, str]:
