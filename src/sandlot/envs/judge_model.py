@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -37,15 +37,23 @@ class JudgeModel:
     """A model that is connected when it is first asked, with the interface of an OpenAI client beside its own.
 
     `client` may be a `Model`, an `AsyncOpenAI` or something like it, or None: then `name` is connected as `sandlot eval
-    -m` does, and a name that leads nowhere is taken for one of OpenAI's (or of `OPENAI_BASE_URL`). The name `policy` is
-    the model that is played, which each rollout's state knows.
+    -m` does, and a name that leads nowhere is taken for one of OpenAI's (or of `OPENAI_BASE_URL`), unless `connecting`
+    has other ways. The name `policy` is the model that is played, which each rollout's state knows.
     """
 
-    def __init__(self, client: Any, name: str, sampling_args: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        client: Any,
+        name: str,
+        sampling_args: Mapping[str, Any] | None = None,
+        *,
+        connecting: Callable[[str], Model] | None = None,
+    ) -> None:
         self.client = client
         self.name = name
         self.sampling_args = dict(sampling_args or {})
         check_sampling(self.sampling_args, where="judge_sampling_args")
+        self._connecting = connecting or _connected
         self._model: Model | None = None
         self.chat = SimpleNamespace(completions=SimpleNamespace(create=self._create))
 
@@ -60,7 +68,7 @@ class JudgeModel:
         if self.is_policy:
             return _played(state)
         if self._model is None:
-            self._model = _connected(self.name) if self.client is None else from_client(self.client, self.name)
+            self._model = self._connecting(self.name) if self.client is None else from_client(self.client, self.name)
         return self._model
 
     async def ask(self, messages: Sequence[Mapping[str, Any]], state: Any = None) -> Completion:

@@ -1,4 +1,4 @@
-"""A model that scores one rollout against criteria or a checklist.
+"""A model that scores one rollout: against criteria, by a checklist, or as a reward model with a number.
 
 Invariants: a score is read from `[[…]]` alone, never from a label or a quotation; a reply without one is asked for
 again a bounded number of times, then there is no verdict, never 0; what the judge said is kept in the state under
@@ -19,7 +19,8 @@ from sandlot.envs.judge_model import JudgeModel, boxed_verdicts, concluded, corr
 from sandlot.envs.parsers import Parser
 from sandlot.envs.rubric import Rubric, Score
 from sandlot.errors import Invalid, InvalidModelResponseError
-from sandlot.records import Message, UserMessage, text_of
+from sandlot.models import connect
+from sandlot.records import AssistantMessage, Message, UserMessage, as_messages, text_of
 
 T = TypeVar("T")
 
@@ -67,6 +68,7 @@ its number, a colon, a short reason, and [[yes]] or [[no]]."""
 
 
 _SCORE = re.compile(r"([-+]?\d+(?:\.\d+)?)(?:\s*/\s*(\d+))?", re.ASCII)
+_RATING = re.compile(r"(?:reward\s*:\s*)?([-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?)", re.ASCII | re.IGNORECASE)
 _ITEM = re.compile(r"[\s*#-]*(?:item\s+)?[*_]*(\d+)[*_]*\s*[:.)](?!\d)", re.ASCII | re.IGNORECASE)
 
 
@@ -74,7 +76,8 @@ class JudgeRubric(Rubric):
     """Rewards by a model's judgement.
 
     `criteria` adds a reward `judged` from 0 to 1 with the judge's words as feedback; `checklist` adds a reward
-    `checked`, the share of its items that the judge affirms. Without either, reward functions of your own ask: they
+    `checked`, the share of its items that the judge affirms; `reward_model` (a name or a `Model`) adds a reward
+    `rated`, the number that it gives the conversation. Without any of them, reward functions of your own ask: they
     receive `judge(prompt, completion, answer, state)`, `judge_client`, `judge_model`, `judge_prompt` and
     `judge_sampling_args` by name. `judge_client` is a `Model`, an `AsyncOpenAI`, or None: `judge_model` is then
     connected at the first question. `judge_model="policy"` is the model that is played: it judges itself. A score that
@@ -92,6 +95,7 @@ class JudgeRubric(Rubric):
         *,
         criteria: str | None = None,
         checklist: Sequence[str] = (),
+        reward_model: Any = None,
         scale: int = 10,
         retries: int = 1,
         weight: float = 1.0,
@@ -115,6 +119,10 @@ class JudgeRubric(Rubric):
             self.add_reward_func(self.judged, weight)
         if checklist:
             self.add_reward_func(self.checked, weight)
+        self.reward_model: JudgeModel | None = None
+        if reward_model is not None:
+            self.reward_model = _reward_model(reward_model)
+            self.add_reward_func(self.rated, weight)
 
     def judge(self, prompt: Any, completion: Any, answer: Any = "", state: Any = None, **_: Any) -> Any:
         """The judge's reply to `judge_prompt`, whose `{question}`, `{answer}` and `{response}` are filled in.
@@ -142,10 +150,28 @@ class JudgeRubric(Rubric):
         met = {f"check_{number}": float(verdict) for number, verdict in verdicts.items()}
         return Score(sum(met.values()) / len(met), feedback=reply, metrics=met)
 
+    async def rated(self, prompt: Any, completion: Any, state: State) -> Score:
+        """The number that the reward model gives the conversation up to its last answer, as it is."""
+        assert self.reward_model is not None
+        played = [AssistantMessage(content=completion)] if isinstance(completion, str) else as_messages(completion)
+        shown = as_messages(prompt) + played
+        while shown and shown[-1].get("role") != "assistant":
+            shown.pop()
+        # No answer is rated as an empty one: 0 may be a good mark where a model gives negative numbers, too.
+        response = self.parser.parse_answer(completion)
+        shown = [*shown[:-1], AssistantMessage(content="" if response is None else str(response))]
+        said = text_of((await self.reward_model.ask(shown, state)).message.get("content"))
+        match, name = _RATING.fullmatch(said.strip()), self.reward_model.name
+        if match is None:
+            raise InvalidModelResponseError(f"{name!r} gave no number and so is no reward model: {said[-200:]!r}")
+        return Score(float(match.group(1)), feedback=f"{name}: {match.group(1)}")
+
     @teardown
     async def close_judge(self) -> None:
         """Gives back the judge's connections."""
         await self.model.close()
+        if self.reward_model is not None:
+            await self.reward_model.close()
 
     def _fields(self, prompt: Any, completion: Any, answer: Any) -> dict[str, Any]:
         response = self.parser.parse_answer(completion)
@@ -215,6 +241,12 @@ class JudgeRubric(Rubric):
             )
             raise Invalid(f"there is neither [[yes]] nor [[no]] for item {missing[0]}", hint=hint)
         return {number: verdicts[number] for number in wanted}
+
+
+def _reward_model(given: Any) -> JudgeModel:
+    if isinstance(given, str):
+        return JudgeModel(None, given, connecting=connect)
+    return JudgeModel(given, str(getattr(given, "name", "the reward model")))
 
 
 def _said(state: Any) -> dict[str, str]:

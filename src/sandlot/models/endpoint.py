@@ -23,7 +23,15 @@ _SECRET_HEADERS = frozenset(
 )
 _NO_KEY = frozenset({"", "EMPTY", "NONE", "none", "empty"})
 
-DialectName = Literal["openai_chat_completions", "openai_responses", "anthropic_messages", "openai_completions"]
+DialectName = Literal[
+    "openai_chat_completions",
+    "openai_responses",
+    "anthropic_messages",
+    "openai_completions",
+    "vllm_classify",
+    "vllm_pooling",
+    "vllm_score",
+]
 
 _SHORT_NAMES = {
     "chat": "openai_chat_completions",
@@ -31,6 +39,9 @@ _SHORT_NAMES = {
     "anthropic": "anthropic_messages",
     "messages": "anthropic_messages",
     "completions": "openai_completions",
+    "classify": "vllm_classify",
+    "pooling": "vllm_pooling",
+    "score": "vllm_score",
 }
 _REPLACED_NAMES = frozenset({"openai_chat_completions_token", "renderer", "nemorl_chat_completions"})
 """Client types of the original that send tokens: here the server is asked for them instead."""
@@ -39,6 +50,9 @@ _ENDINGS = {
     "/responses": "openai_responses",
     "/messages": "anthropic_messages",
     "/completions": "openai_completions",
+    "/classify": "vllm_classify",
+    "/pooling": "vllm_pooling",
+    "/score": "vllm_score",
 }
 """What the address of a dialect ends in. A longer ending stands before one that it ends in."""
 
@@ -84,12 +98,13 @@ class Endpoint(Config):
     """The model's name as the endpoint knows it; empty: the id."""
     url: str
     """The address of the API, such as https://api.openai.com/v1. One that ends in /chat/completions, /responses,
-    /messages or /completions says the `type`, too."""
+    /messages, /completions, /classify, /pooling or /score says the `type`, too."""
     key: str | None = None
     """The environment variable that holds the API key; None or "EMPTY": no key is sent."""
     type: DialectName = "openai_chat_completions"
-    """The form of requests and answers: OpenAI's chat completions, OpenAI's Responses, Anthropic's Messages, or
-    OpenAI's completions of plain text. chat, responses, anthropic and completions will do."""
+    """The form of requests and answers: OpenAI's chat completions, OpenAI's Responses, Anthropic's Messages, OpenAI's
+    completions of plain text, or a reward model as vLLM serves it. chat, responses, anthropic, completions, classify,
+    pooling and score will do."""
     headers: dict[str, str] = Field(default_factory=dict)
     """Further headers of each request. `${NAME}` in a value stands for that environment variable."""
     extra: dict[str, Any] = Field(default_factory=dict)

@@ -22,12 +22,13 @@ from sandlot.testing.anthropic_form import AnthropicForm
 from sandlot.testing.chat_form import ChatForm, CompletionsForm
 from sandlot.testing.faults import Fault, fail
 from sandlot.testing.form import Event, Form, Saying
+from sandlot.testing.rating_form import RATING_FORMS
 from sandlot.testing.responses_form import ResponsesForm
 from sandlot.testing.script import Answers, OutOfAnswers, Script, last_user_text, said
 
 Faults: TypeAlias = Sequence[Fault | None] | Callable[[JsonObject], Fault | None]
 CHAT = ChatForm()
-_FORMS: tuple[Form, ...] = (CHAT, ResponsesForm(), AnthropicForm(), CompletionsForm())
+_FORMS: tuple[Form, ...] = (CHAT, ResponsesForm(), AnthropicForm(), CompletionsForm(), *RATING_FORMS)
 """A longer path stands before one that it ends in."""
 _KEPT = 10_000
 _FAULT_MODEL = "fault-"
@@ -43,7 +44,8 @@ def echo(messages: Sequence[Message]) -> str:
 class MockServer:
     """`async with MockServer(["hello"]) as server:` answers at `server.url`. `with` runs it in a thread of its own.
 
-    It speaks chat completions, Responses, Anthropic's Messages and plain completions, whole and as streams.
+    It speaks chat completions, Responses, Anthropic's Messages and plain completions, whole and as streams, and gives
+    the numbers of a reward model at `/classify`, `/pooling` and `/score`.
 
     `answers`: as for `ScriptedModel` (default: it echoes). `latency`: seconds before each answer. `faults`: one for
     each of the first requests, None letting it pass, or a function of the request's body. A model called
