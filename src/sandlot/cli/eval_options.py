@@ -23,6 +23,8 @@ def eval_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
+_MORE_THAN_0 = click.FloatRange(0, min_open=True)
+
 _DECORATORS: tuple[Callable[[Any], Any], ...] = (
     click.argument("environments", nargs=-1, metavar="ENV..."),
     click.option(
@@ -79,6 +81,12 @@ _DECORATORS: tuple[Callable[[Any], Any], ...] = (
     click.option("-t", "--max-tokens", type=click.IntRange(1), help="The most tokens of one completion."),
     click.option("-T", "--temperature", type=click.FloatRange(0), help="0 takes the likeliest token."),
     click.option("-S", "--sampling-args", metavar="JSON", help="Further sampling settings, as a JSON object."),
+    click.option("--rollout-tokens", type=click.IntRange(1), help="The most tokens of one rollout, prompts included."),
+    click.option("--rollout-cost", type=_MORE_THAN_0, help="US dollars that one rollout may cost."),
+    click.option("--rollout-seconds", type=_MORE_THAN_0, help="Seconds that one rollout may be played."),
+    click.option("--run-tokens", type=click.IntRange(1), help="Start no further rollout after so many tokens."),
+    click.option("--run-cost", type=_MORE_THAN_0, help="Start no further rollout after so many US dollars."),
+    click.option("--run-seconds", type=_MORE_THAN_0, help="Stop after so many seconds; --resume plays the rest."),
     click.option("--split", help="The set of tasks [default: eval]."),
     click.option("--shuffle/--no-shuffle", default=None, help="Take the tasks in an order that the seed decides."),
     click.option("--seed", type=int, help="Of the order of tasks and of every rollout [default: 0]."),
@@ -111,6 +119,8 @@ def option_table(environments: tuple[str, ...], options: dict[str, Any]) -> dict
         "max_concurrent": options["max_concurrent"],
         "workers": options["workers"],
         "sampling": sampling or None,
+        "limits": _limits(options, "run") or None,
+        "rollout_limits": _limits(options, "rollout") or None,
         "split": options["split"],
         "shuffle": options["shuffle"],
         "seed": options["seed"],
@@ -144,6 +154,11 @@ def _sampling(options: dict[str, Any]) -> dict[str, Any]:
         if options[name] is not None:
             sampling[name] = options[name]
     return sampling
+
+
+def _limits(options: dict[str, Any], whose: str) -> dict[str, Any]:
+    given = {name: options[f"{whose}_{name}"] for name in ("cost", "tokens", "seconds")}
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def _headers(given: tuple[str, ...]) -> dict[str, str]:

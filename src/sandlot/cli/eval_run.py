@@ -32,7 +32,17 @@ from sandlot.config import merge
 from sandlot.engine import Playable
 from sandlot.envs import Found, argument_names, find, load
 from sandlot.errors import Failed, Invalid, SandlotError, Unreachable
-from sandlot.evals import Crew, EvalConfig, EvalFile, EvalPlan, expand, folder_of_eval, plan_eval, run_eval
+from sandlot.evals import (
+    Crew,
+    EvalConfig,
+    EvalFile,
+    EvalPlan,
+    expand,
+    folder_of_eval,
+    plan_eval,
+    run_eval,
+    settings_of,
+)
 from sandlot.models import Model, Registry, connect
 from sandlot.store import RunFolder
 
@@ -277,7 +287,7 @@ def _settings_of(folder: Path) -> dict[str, Any]:
         run = opened.run
     if run.kind != "eval" or not run.environments:
         raise Invalid(f"{folder} is a run of kind {run.kind}; sandlot eval goes on with evaluations only")
-    return {**run.config, "environments": [run.environments[0].id], "models": [run.model]}
+    return {**settings_of(run), "environments": [run.environments[0].id], "models": [run.model]}
 
 
 def _connected(out: Output, pair: Pair) -> Model:

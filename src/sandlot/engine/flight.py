@@ -125,13 +125,20 @@ class Flight:
         self._ids.append(None if tokens is None else [*before, *tokens.prompt, *tokens.sampled])
         self.truncated = self.truncated or completion.finish == "length"
 
+    def used(self) -> tuple[int, float]:
+        """Tokens and US dollars so far, of the turns and of what was called beside them. What no call says is 0."""
+        beside = self._beside()
+        usages = [turn.usage for turn in self.turns] + [usage for usage, _ in beside]
+        costs = [turn.cost for turn in self.turns] + [cost for _, cost in beside]
+        tokens = sum((usage.prompt_tokens or 0) + (usage.completion_tokens or 0) for usage in usages)
+        return tokens, sum(cost or 0.0 for cost in costs)
+
     def close(self, verdict: Verdict | None, *, environment: str, policy: PlayPolicy) -> Rollout:
         """The rollout as it is stored."""
         state = self.state
         saved, left_out = saved_state(state, self.request.task)
         total = time.perf_counter() - self.clock
-        # An author's set-up may return a plain dict in place of the state; nothing was spent through that.
-        beside = state.spent if isinstance(state, State) else []
+        beside = self._beside()
         costs = [turn.cost for turn in self.turns] + [cost for _, cost in beside]
         known = [cost for cost in costs if cost is not None]
         return Rollout(
@@ -159,6 +166,10 @@ class Flight:
             step=policy.step,
             split=policy.split,
         )
+
+    def _beside(self) -> list[tuple[Usage, float | None]]:
+        # An author's set-up may return a plain dict in place of the state; nothing was spent through that.
+        return self.state.spent if isinstance(self.state, State) else []
 
     def _tail(self) -> list[JsonObject]:
         final = self.state.get("final_env_response")

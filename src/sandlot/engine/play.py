@@ -135,7 +135,7 @@ class Player:
 
     async def _play(self, flight: Flight) -> None:
         begin = time.perf_counter()
-        deadline = Deadline(self.playable.limits_of(flight.state).play)
+        deadline = Deadline(_shorter(self.playable.limits_of(flight.state).play, self.policy.max_seconds))
         state = flight.state
         try:
             async with deadline:
@@ -210,14 +210,17 @@ class Player:
         return msgspec.structs.replace(flight.sampling, seed=(flight.request.seed + len(flight.turns)) & 0x7FFFFFFF)
 
     def _over_limit(self, flight: Flight) -> str | None:
-        limit = self.policy.max_tokens
-        if limit is None:
+        most_tokens, most_cost = self.policy.max_tokens, self.policy.max_cost
+        if most_tokens is None and most_cost is None:
             return None
-        used = sum((turn.usage.prompt_tokens or 0) + (turn.usage.completion_tokens or 0) for turn in flight.turns)
-        if used < limit:
-            return None
-        flight.truncated = True
-        return "max_tokens"
+        tokens, cost = flight.used()
+        if most_tokens is not None and tokens >= most_tokens:
+            flight.truncated = True
+            return "max_tokens"
+        if most_cost is not None and cost >= most_cost:
+            flight.truncated = True
+            return "max_cost"
+        return None
 
     async def _cleanup(self, flight: Flight) -> None:
         """Runs once, to its end or its limit, whatever cancels the rollout meanwhile; a failure in it is recorded."""
@@ -293,6 +296,11 @@ def _adopt(flight: Flight) -> None:
     error = flight.state.get("error")
     if flight.failure is None and isinstance(error, BaseException):
         flight.failure = failure_of(error, "environment")
+
+
+def _shorter(one: float | None, other: float | None) -> float | None:
+    """The limit that is reached first; None is no limit."""
+    return min((limit for limit in (one, other) if limit is not None), default=None)
 
 
 def sampling_over(asked: Sampling, default: Sampling) -> Sampling:

@@ -31,6 +31,10 @@ class PlayPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """`zero` gives reward 0.0 where scoring failed; the failure stays on record."""
     max_tokens: int | None = None
     """The most tokens, prompt and completion of every call added up, that one rollout may use."""
+    max_cost: float | None = None
+    """US dollars that one rollout may cost. As with tokens, a call that is under way is finished."""
+    max_seconds: float | None = None
+    """Seconds that a rollout's play may take; where the playable has a limit too, the shorter one holds."""
     split: Literal["train", "eval"] = "eval"
     step: int | None = None
 

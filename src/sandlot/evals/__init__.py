@@ -1,9 +1,9 @@
 """Evaluations: what is asked for, playing exactly what is missing of it, and what came out."""
 
 from sandlot.evals.compare import Side, Versus, compare_sides, read_side
-from sandlot.evals.config import EvalConfig, SamplingConfig
+from sandlot.evals.config import EvalConfig, SamplingConfig, settings_of
 from sandlot.evals.crew import Crew
-from sandlot.evals.limits import EvalLimits
+from sandlot.evals.limits import EvalLimits, RolloutLimits
 from sandlot.evals.plan import EvalPlan, folder_of_eval, plan_eval
 from sandlot.evals.rescore import Change, Lacking, Rescored, rescore, write_rescored
 from sandlot.evals.run import Progress, run_eval
@@ -24,6 +24,7 @@ __all__ = [
     "Passed",
     "Progress",
     "Rescored",
+    "RolloutLimits",
     "SamplingConfig",
     "Side",
     "Summary",
@@ -38,6 +39,7 @@ __all__ = [
     "rescore",
     "run_eval",
     "send",
+    "settings_of",
     "summarise",
     "task_scores",
     "work",

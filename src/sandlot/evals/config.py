@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from sandlot.config import Config
 from sandlot.engine import PlayPolicy
-from sandlot.evals.limits import EvalLimits
-from sandlot.records import JsonObject, Sampling
+from sandlot.errors import Invalid
+from sandlot.evals.limits import EvalLimits, RolloutLimits
+from sandlot.records import JsonObject, Run, Sampling
 
 
 class SamplingConfig(Config):
@@ -67,12 +69,12 @@ class EvalConfig(Config):
     """How to draw from the model."""
     max_concurrent: int = Field(default=128, ge=1)
     """Rollouts in flight at once."""
-    max_tokens: int | None = Field(default=None, ge=1)
-    """The most tokens that one rollout may use, over all of its calls, prompts included."""
     workers: int = Field(default=0, ge=0, le=256)
     """Processes that play, for environments that need much CPU; 0 plays in the one process that there is."""
     limits: EvalLimits = EvalLimits()
     """When to stop though not everything was played."""
+    rollout_limits: RolloutLimits = RolloutLimits()
+    """When one rollout is over though it had not come to its end."""
     retries: int = Field(default=2, ge=0)
     """How often a rollout is played again after the endpoint, a sandbox or its set-up failed."""
     scoring_retries: int = Field(default=1, ge=0)
@@ -87,6 +89,16 @@ class EvalConfig(Config):
     """The folder under which runs are saved."""
     save: bool = True
     """Save every rollout as soon as it is scored."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _tell_limits_apart(cls, table: Any) -> Any:
+        if isinstance(table, Mapping) and "max_tokens" in table:
+            raise Invalid(
+                "max_tokens: of one completion, or of a whole rollout?",
+                hint="sampling.max_tokens (-t) is a completion's, rollout_limits.tokens (--rollout-tokens) a rollout's",
+            )
+        return table
 
     def recorded(self) -> JsonObject:
         """What a run keeps of it, which is shown to others: an address without its query, and of the headers only
@@ -110,5 +122,16 @@ class EvalConfig(Config):
             retries=self.retries,
             scoring_retries=self.scoring_retries,
             on_scoring_error=self.on_scoring_error,
-            max_tokens=self.max_tokens,
+            max_tokens=self.rollout_limits.tokens,
+            max_cost=self.rollout_limits.cost,
+            max_seconds=self.rollout_limits.seconds,
         )
+
+
+def settings_of(run: Run) -> JsonObject:
+    """What `run` was started with, named as it is today."""
+    settings = dict(run.config)
+    tokens = settings.pop("max_tokens", None)  # So the limit of a rollout's tokens was called at first.
+    if tokens is not None:
+        settings["rollout_limits"] = {"tokens": tokens, **settings.get("rollout_limits", {})}
+    return settings

@@ -21,7 +21,7 @@ import msgspec
 
 from sandlot.engine import Playable, Request, seed_of
 from sandlot.errors import Conflict, Invalid
-from sandlot.evals.config import EvalConfig
+from sandlot.evals.config import EvalConfig, settings_of
 from sandlot.ids import new_id
 from sandlot.models import Model
 from sandlot.records import EnvironmentRef, JsonObject, Run, Task
@@ -30,7 +30,7 @@ from sandlot.store import Key, RunFolder, folder_for
 MOST_TASKS = 1_000_000
 """From here on a set of tasks is taken for one without end, of which a number must be asked for."""
 
-_MATTERS = ("split", "shuffle", "seed", "rollouts_per_task", "sampling", "max_tokens", "on_scoring_error")
+_MATTERS = ("split", "shuffle", "seed", "rollouts_per_task", "sampling", "rollout_limits", "on_scoring_error")
 """The settings that decide what is measured. A run cannot go on with other ones."""
 
 
@@ -180,6 +180,7 @@ def _differences(plan: EvalPlan, before: Run) -> list[str]:
 
 
 def _settings(run: Run) -> dict[str, Any]:
+    config = settings_of(run)
     settings: dict[str, Any] = {"model": run.model}
     for environment in run.environments:
         settings |= {
@@ -189,7 +190,7 @@ def _settings(run: Run) -> dict[str, Any]:
             "environment.digest": environment.digest,
         }
         settings |= _flat({"args": environment.args})
-    return settings | _flat({name: run.config.get(name) for name in _MATTERS})
+    return settings | _flat({name: config.get(name) for name in _MATTERS})
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> JsonObject:

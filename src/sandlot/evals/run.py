@@ -55,7 +55,7 @@ async def run_eval(
     """
     ledger = _Ledger(plan, folder)
     done = ledger.begin()
-    gate = Gate(plan.config.limits)
+    gate = Gate(plan.config.limits, plan.config.rollout_limits)
     gate.before(folder.index() if folder is not None else ())
     if progress is not None:
         progress.started(plan.run.expected or 0, len(done))

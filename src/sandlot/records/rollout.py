@@ -40,9 +40,10 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tools: list[Tool] = []
     sampling: Sampling = Sampling()
     stop: str | None = None
-    """Why it ended: the name of a stop condition, max_turns, timeout, context_length, error, cancelled."""
+    """Why it ended: the name of a stop condition, max_turns, max_tokens, max_cost, timeout,
+    context_length, error, cancelled."""
     truncated: bool = False
-    """A limit cut it: a completion's length, the context, the deadline, the turn or token limit."""
+    """A limit cut it: a completion's length, the context, the deadline, the limit of turns, tokens or cost."""
     failure: Failure | None = None
     """What broke while it was played. It may still have a verdict."""
     verdict: Verdict | None = None
