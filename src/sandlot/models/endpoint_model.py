@@ -25,7 +25,7 @@ from sandlot.models.endpoint import Endpoint, Retries
 from sandlot.models.limit import AdaptiveLimit
 from sandlot.models.model import Completion, Model, Prior
 from sandlot.models.patience import waiting
-from sandlot.models.reading import BrokenOff, TooLong, decoded, read_answer
+from sandlot.models.reading import MALFORMED, BrokenOff, TooLong, decoded, read_answer, reason_of
 from sandlot.models.setback import Setback, broken_off, refused, too_long, unreachable, unreadable, without_choices
 from sandlot.records import Message, Sampling, Tool
 
@@ -142,8 +142,8 @@ class EndpointModel(Model):
             return too_long(endpoint)
         except BrokenOff as error:
             return broken_off(endpoint, str(error))
-        except ValueError as error:
-            return unreadable(endpoint, b"", str(error), secret=secret)
+        except MALFORMED as error:
+            return unreadable(endpoint, b"", reason_of(error), secret=secret)
         target.answered = True
         if isinstance(answer, bytes) and status != 200:
             answer = target.veiled(answer)
@@ -153,9 +153,9 @@ class EndpointModel(Model):
             completion = target.dialect.completion(endpoint, value)
         except BrokenOff as error:
             return broken_off(endpoint, str(error))
-        except ValueError as error:
+        except MALFORMED as error:
             shown = answer if isinstance(answer, bytes) else msgspec.json.encode(answer)
-            return unreadable(endpoint, target.veiled(shown), str(error), secret=secret)
+            return unreadable(endpoint, target.veiled(shown), reason_of(error), secret=secret)
         if completion is not None:
             return completion
         setback = without_choices(endpoint, value, secret=secret)

@@ -17,6 +17,8 @@ from sandlot.records import JsonObject
 
 _EVENTS = "text/event-stream"
 _DONE = b"[DONE]"
+MALFORMED = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
+"""What reading an answer raises that is not in its dialect's form: any value may stand where another one should."""
 
 
 class TooLong(Exception):
@@ -45,8 +47,13 @@ async def read_answer(response: aiohttp.ClientResponse, dialect: Dialect, *, mos
     return b"".join(pieces)
 
 
+def reason_of(error: Exception) -> str:
+    """Why an answer could not be read, from what reading it raised."""
+    return str(error) if isinstance(error, ValueError) else f"a value of another kind than expected: {error}"
+
+
 def decoded(answer: bytes, dialect: Dialect) -> JsonObject:
-    """An answer as an object. `ValueError` says why it is none.
+    """An answer as an object. `ValueError`, or another of `MALFORMED`, says why it is none.
 
     Servers that write NaN for a number, which JSON does not have, are understood, and the number is None. So are
     those that send events under another content type.

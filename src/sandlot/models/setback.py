@@ -198,7 +198,8 @@ def _status_of(error: JsonObject) -> int:
     status = error.get("code")
     if isinstance(status, int) and 400 <= status < 600:
         return status
-    return next((_STATUS_OF_CODE[code] for code in (status, error.get("type")) if code in _STATUS_OF_CODE), 500)
+    codes = (code for code in (status, error.get("type")) if isinstance(code, str))
+    return next((_STATUS_OF_CODE[code] for code in codes if code in _STATUS_OF_CODE), 500)
 
 
 def _with_status(error: ModelError, status: int) -> ModelError:
@@ -244,7 +245,7 @@ def _words(body: bytes) -> tuple[str, str | None]:
     """What an error's body says, and its code. Only the error's own words: some servers echo the whole request."""
     try:
         value = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return _html_title(body) or body[: 8 * _EXCERPT].decode("utf-8", "replace"), None
     while isinstance(value, list) and value:
         value = value[0]

@@ -108,7 +108,10 @@ def _wrong_turn(messages: list[Any], index: int) -> str | None:
         return f"messages.{index}: text content blocks must contain non-whitespace text"
     if not blocks and not (index == len(messages) - 1 and messages[index]["role"] == "assistant"):
         return f"messages.{index}: all messages must have non-empty content"
-    called = {block["id"] for block in _before(messages, index) if block.get("type") == "tool_use"}
+    asked = [block["id"] for block in _before(messages, index) if block.get("type") == "tool_use"]
+    called = set(asked)
+    if len(called) < len(asked):
+        return f"messages.{index - 1}: `tool_use` ids must be unique: {asked}"
     results = [block.get("tool_use_id") for block in blocks if block.get("type") == "tool_result"]
     for id_ in results:
         if id_ not in called:

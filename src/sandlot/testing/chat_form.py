@@ -19,6 +19,18 @@ class ChatForm(Form):
         messages = body.get("messages")
         if not isinstance(messages, list) or not messages:
             return "messages: a list with at least one message was expected"
+        called: list[str] = []
+        for index, message in enumerate(messages):
+            if message.get("role") == "tool":
+                if message.get("tool_call_id") not in called:
+                    return f"messages.{index}: a tool message must follow the call {message.get('tool_call_id')!r}"
+                called.remove(message["tool_call_id"])
+                continue
+            if called:
+                return f"messages.{index}: the calls {called} have no tool message"
+            called = [call.get("id") for call in message.get("tool_calls") or ()]
+            if not all(isinstance(id_, str) and id_ for id_ in called) or len(set(called)) < len(called):
+                return f"messages.{index}: every call needs an id of its own; these have {called}"
         return None
 
     def messages(self, body: JsonObject) -> list[JsonObject]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Literal, TypeAlias, get_args
 
 import msgspec
@@ -12,8 +13,11 @@ from sandlot.errors import Invalid
 from sandlot.testing.form import Form
 
 FaultKind: TypeAlias = Literal[
-    "status", "html", "half", "cut", "broken", "reset", "empty", "hang", "drip", "huge", "overlong", "raw"
-]
+    "status", "html", "half", "cut", "reset", "empty", "hang", "drip", "huge", "overlong", "raw",
+    "broken", "snapped", "stalled", "flood",
+]  # fmt: skip
+IN_A_STREAM: frozenset[FaultKind] = frozenset({"broken", "snapped", "stalled", "flood"})
+"""Those that begin like an answer that comes in pieces."""
 
 _PAGE = b"<!DOCTYPE html><html><head><title>Bad gateway</title></head><body>upstream error</body></html>"
 _HALF = b'{"id":"mock","object":"chat.completion","choices":[{"index":0,"message":{"role":"assi'
@@ -25,10 +29,11 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
     """How one request goes wrong.
 
     `status`: an error of `status` with a JSON body. `html`: a page, under `status` if it is given, else 200. `half`:
-    half a JSON body, whole for HTTP. `cut`: half a body, and the connection closes. `broken`: half a stream, ended in
-    good order. `reset`: the connection closes with no answer. `empty`: an answer in which nothing is. `hang`: no answer
-    for `seconds`. `drip`: a byte now and then, for `seconds`. `huge`: an answer that does not end. `overlong`: the 400
-    of a prompt that does not fit. `raw`: `body`, under `status` (200 if it is 0) and `content_type`.
+    half a JSON body, whole for HTTP. `cut`: half a body, and the connection closes. `reset`: the connection closes with
+    no answer. `empty`: an answer in which nothing is. `hang`: no answer for `seconds`. `drip`: a byte now and then, for
+    `seconds`. `huge`: an answer that does not end. `overlong`: the 400 of a prompt that does not fit. `raw`: `body`,
+    under `status` (200 if it is 0) and `content_type`. Of half a stream, `broken` ends it in good order, `snapped`
+    closes the connection, `stalled` says nothing more for `seconds`, `flood` repeats its last event without end.
     """
 
     kind: FaultKind = "status"
@@ -94,12 +99,29 @@ async def _endless(fault: Fault, request: web.BaseRequest) -> web.StreamResponse
     response = web.StreamResponse(headers={"Content-Type": "application/json"})
     await response.prepare(request)
     left = fault.seconds
-    while left > 0:
-        await response.write(_HUGE_PIECE if fault.kind == "huge" else b" ")
-        if fault.kind == "drip":
-            await asyncio.sleep(_DRIP_SECONDS)
-            left -= _DRIP_SECONDS
+    with contextlib.suppress(ConnectionError):  # Whoever reads it has had enough.
+        while left > 0:
+            await response.write(_HUGE_PIECE if fault.kind == "huge" else b" ")
+            if fault.kind == "drip":
+                await asyncio.sleep(_DRIP_SECONDS)
+                left -= _DRIP_SECONDS
     return response
+
+
+async def stream_on(fault: Fault, request: web.BaseRequest, response: web.StreamResponse, *, last: bytes) -> None:
+    """What a fault does to a stream of which half is sent, `last` being its last event."""
+    match fault.kind:
+        case "snapped":
+            _close(request)
+        case "stalled":
+            await asyncio.sleep(fault.seconds)
+        case "flood":
+            piece = last * (1 + len(_HUGE_PIECE) // max(1, len(last)))
+            with contextlib.suppress(ConnectionError):  # Whoever reads it has had enough.
+                while True:
+                    await response.write(piece)
+        case _:
+            await response.write_eof()
 
 
 def _json(status: int, body: object, headers: dict[str, str] | None = None) -> web.Response:

@@ -20,7 +20,7 @@ from sandlot.models import Completion
 from sandlot.records import JsonObject, Message, Usage, as_messages, text_of
 from sandlot.testing.anthropic_form import AnthropicForm
 from sandlot.testing.chat_form import ChatForm, CompletionsForm
-from sandlot.testing.faults import Fault, fail
+from sandlot.testing.faults import IN_A_STREAM, Fault, fail, stream_on
 from sandlot.testing.form import Event, Form, Saying
 from sandlot.testing.rating_form import RATING_FORMS
 from sandlot.testing.responses_form import ResponsesForm
@@ -128,7 +128,7 @@ class MockServer:
         if self._key is not None and form.key_in(request.headers) != self._key:
             return _json(401, form.error(401, "Incorrect API key provided."))
         fault = self._fault(body)
-        if fault is not None and fault.kind != "broken":
+        if fault is not None and fault.kind not in IN_A_STREAM:
             return await fail(fault, request, form)
         if self._latency:
             await asyncio.sleep(self._latency)
@@ -140,7 +140,7 @@ class MockServer:
         except OutOfAnswers as error:
             return _json(418, form.error(418, str(error)))
         if body.get("stream") or fault is not None:
-            return await _stream(request, form, form.events(body, answer), broken=fault is not None)
+            return await _stream(request, form, form.events(body, answer), fault=fault)
         return web.Response(body=_ENCODE(answer), content_type="application/json")
 
     def _fault(self, body: JsonObject) -> Fault | None:
@@ -199,18 +199,27 @@ class _Thread:
         self._loop.close()
 
 
-async def _stream(request: web.BaseRequest, form: Form, events: Iterable[Event], *, broken: bool) -> web.StreamResponse:
-    """Sends the events, of which only the first half where it is to be `broken`."""
+async def _stream(
+    request: web.BaseRequest, form: Form, events: Iterable[Event], *, fault: Fault | None
+) -> web.StreamResponse:
+    """Sends the events; where there is a fault only the first half of them, and then what it does."""
     response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-cache"})
     await response.prepare(request)
-    every = list(events)
-    for name, event in every[: len(every) // 2] if broken else every:
-        named = b"" if name is None else f"event: {name}\n".encode()
-        await response.write(named + b"data: " + _ENCODE(event) + b"\n\n")
-    if not broken:
-        await response.write(form.last_line)
+    every = [_event(*event) for event in events]
+    half = every[: len(every) // 2]
+    for event in every if fault is None else half:
+        await response.write(event)
+    if fault is not None:
+        await stream_on(fault, request, response, last=half[-1] if half else b"")
+        return response
+    await response.write(form.last_line)
     await response.write_eof()
     return response
+
+
+def _event(name: str | None, carried: JsonObject) -> bytes:
+    named = b"" if name is None else f"event: {name}\n".encode()
+    return named + b"data: " + _ENCODE(carried) + b"\n\n"
 
 
 def _usage(messages: Sequence[Message], message: Message) -> Usage:

@@ -37,6 +37,8 @@ class ResponsesForm(Form):
             return None
         called = [item.get("call_id") for item in items if item.get("type") == "function_call"]
         answered = [item.get("call_id") for item in items if item.get("type") == "function_call_output"]
+        if len(set(called)) < len(called):
+            return f"Duplicate item found with call_id: {called}."
         for id_ in answered:
             if id_ not in called:
                 return f"No tool call found for function call output with call_id {id_}."

@@ -74,14 +74,14 @@ def test_a_conversation_goes_out_with_its_system_prompt_apart_and_results_first(
             "role": "assistant",
             "content": [
                 {"type": "text", "text": "let me see"},
-                {"type": "tool_use", "id": "functions_add_0", "name": "add", "input": {"a": 1}},
+                {"type": "tool_use", "id": "functions_add_0-eb2ec88f", "name": "add", "input": {"a": 1}},
                 {"type": "tool_use", "id": "c2", "name": "add", "input": {"INVALID_JSON": "{"}},
             ],
         },
         {
             "role": "user",
             "content": [
-                {"type": "tool_result", "tool_use_id": "functions_add_0", "content": "3"},
+                {"type": "tool_result", "tool_use_id": "functions_add_0-eb2ec88f", "content": "3"},
                 {"type": "tool_result", "tool_use_id": "c2", "content": [{"type": "text", "text": "bad"}, image]},
                 {"type": "text", "text": "go on"},
                 {"type": "text", "text": "well?"},

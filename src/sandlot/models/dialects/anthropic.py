@@ -8,6 +8,7 @@ wire; a seed is not sent, because the form has no place for one.
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -178,8 +179,9 @@ def _source(address: str) -> JsonObject:
 
 
 def _id(id_: str) -> str:
-    """An id in the characters that are allowed here: another model's may have others."""
-    return _NOT_IN_ID.sub("_", id_)
+    """An id in the characters that are allowed here: another model's may have others. Two that differ stay two."""
+    plain = _NOT_IN_ID.sub("_", id_)
+    return plain if plain == id_ else f"{plain}-{zlib.crc32(id_.encode()):08x}"
 
 
 def _tool(tool: Tool) -> JsonObject:

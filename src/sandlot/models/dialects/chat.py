@@ -16,6 +16,7 @@ from sandlot.models.dialects.chat_stream import ChatAssembly
 from sandlot.models.dialects.counts import cost_of, count, count_in
 from sandlot.models.dialects.dialect import Assembly, Dialect
 from sandlot.models.dialects.native import NATIVE, unsendable
+from sandlot.models.dialects.parts import arguments_text
 from sandlot.models.endpoint import Endpoint
 from sandlot.models.model import Completion
 from sandlot.records import AssistantMessage, JsonObject, Message, Sampling, Tokens, Tool, Usage, text_of
@@ -181,12 +182,7 @@ def _call(call: Any, fallback_id: str) -> JsonObject:
     function = call.get("function") if isinstance(call, dict) else None
     if not isinstance(function, dict):
         raise ValueError("a tool call without a function")
-    arguments = function.get("arguments")
-    if arguments is None:
-        arguments = "{}"
-    elif not isinstance(arguments, str):  # Some servers send the object instead of its text.
-        arguments = msgspec.json.encode(arguments).decode()
-    name = function.get("name")
+    name, arguments = function.get("name"), arguments_text(function.get("arguments"))
     return {
         "id": str(call.get("id") or fallback_id),
         "type": "function",

@@ -44,10 +44,14 @@ def calls_of(message: Message) -> Iterator[tuple[str, str, str]]:
     """Id, name and arguments of each call that a message asks for."""
     for call in message.get("tool_calls") or ():
         function = call.get("function") or {}
-        arguments = function.get("arguments")
-        if not isinstance(arguments, str):
-            arguments = "{}" if arguments is None else msgspec.json.encode(arguments).decode()
-        yield str(call.get("id") or ""), str(function.get("name") or ""), arguments
+        yield str(call.get("id") or ""), str(function.get("name") or ""), arguments_text(function.get("arguments"))
+
+
+def arguments_text(arguments: Any) -> str:
+    """A call's arguments as text, also where they came as the object that the text stands for."""
+    if isinstance(arguments, str):
+        return arguments
+    return "{}" if arguments is None else msgspec.json.encode(arguments).decode()
 
 
 def image_url(part: Mapping[str, Any]) -> str:

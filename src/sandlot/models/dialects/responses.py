@@ -13,7 +13,7 @@ from typing import Any
 from sandlot.models.dialects.counts import cost_of, count, count_in
 from sandlot.models.dialects.dialect import Assembly, Dialect
 from sandlot.models.dialects.native import encoded, inexpressible, is_unchanged, keep_native, native_items
-from sandlot.models.dialects.parts import calls_of, further_fields, image_url, parts_of, refuse_sampling
+from sandlot.models.dialects.parts import arguments_text, calls_of, further_fields, image_url, parts_of, refuse_sampling
 from sandlot.models.endpoint import Endpoint
 from sandlot.models.model import Completion
 from sandlot.records import AssistantMessage, JsonObject, Message, Sampling, Tool, Usage, text_of
@@ -220,7 +220,8 @@ def _said(output: Sequence[Any]) -> AssistantMessage:
                 plain = False
                 thoughts += [text_of([part]) for part in item.get("summary") or item.get("content") or ()]
             case "function_call":
-                function = {"name": item.get("name") or "", "arguments": item.get("arguments") or "{}"}
+                arguments = arguments_text(item.get("arguments") or None)
+                function = {"name": str(item.get("name") or ""), "arguments": arguments}
                 id_ = item.get("call_id") or item.get("id") or f"call-{len(calls)}"
                 if any(call["id"] == id_ for call in calls):
                     id_ = f"{id_}-{len(calls)}"
