@@ -1,17 +1,19 @@
-"""Plays one rollout: set-up → play → the author's clean-up → score, each stage with its own limit.
+"""Plays one rollout: set-up → play → the author's clean-up → score → release, each stage with its own limit.
 
 Invariants: an exception of an author, an endpoint or a sandbox becomes the rollout's `failure` and goes no further;
 `CancelledError` and `KeyboardInterrupt` always propagate; clean-up runs exactly once for a rollout whose set-up began;
-what a rollout holds, such as a sandbox, is closed behind its scoring, and also where it is never scored;
-the outcome rule (who ended it, and is there a verdict) is applied here and nowhere else.
+what a rollout holds, such as a sandbox, is closed behind its scoring, and also where it is never scored, which a caller
+of `fly` owes to every flight that it is given; the outcome rule (who ended it, and is there a verdict) is applied here
+and nowhere else.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
+import functools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any
 
 import msgspec
 
@@ -28,8 +30,6 @@ from sandlot.records import AttemptEvent, Failure, Messages, Sampling, Tool, Ver
 
 RETRIED = frozenset({"setup", "model", "sandbox", "infrastructure"})
 """Boundaries whose failures are nobody's answer, so that the rollout is played again."""
-
-_LOG = logging.getLogger("sandlot.engine")
 
 OnAttempt = Callable[[AttemptEvent], None]
 
@@ -60,13 +60,13 @@ class Player:
             failure = flight.failure
             if failure is None or failure.boundary not in RETRIED or attempt > self.policy.retries:
                 return flight
+            await self.release(flight)
             if self.on_attempt is not None:
                 self.on_attempt(
                     AttemptEvent(
                         task=request.task.id, index=request.index, attempt=attempt, failure=failure, at=time.time()
                     )
                 )
-            await self.release(flight)
             attempt += 1
 
     async def verdicts(self, flights: Sequence[Flight]) -> list[Verdict | None]:
@@ -83,41 +83,16 @@ class Player:
         state["client"] = self.model
         flight = Flight(request, state=state, attempt=attempt, sampling=sampling)
         try:
-            if await self._setup(flight):
-                await self._play(flight)
-        except BaseException:
-            await self._cleanup(flight)
-            await self.release(flight)
-            raise
-        try:
-            await self._cleanup(flight)
-        except BaseException:
+            try:
+                if await self._setup(flight):
+                    await self._play(flight)
+            finally:
+                await _to_its_end(self._cleaned(flight))
+        except BaseException:  # It was cancelled, so that nobody will score it.
             await self.release(flight)
             raise
         _adopt(flight)
         return flight
-
-    async def release(self, flight: Flight) -> None:
-        """Closes what the rollout held: once, to the end or to the limit, whatever cancels meanwhile. A sandbox that
-        cannot be closed is logged, because the rollout's verdict stands without it."""
-        if not flight.held:
-            return
-        closing = asyncio.ensure_future(self._released(flight))
-        try:
-            await asyncio.shield(closing)
-        except asyncio.CancelledError:
-            await closing
-            raise
-
-    async def _released(self, flight: Flight) -> None:
-        limit = self.playable.limits_of(flight.state).cleanup
-        while flight.held:
-            close = flight.held.pop()
-            try:
-                async with asyncio.timeout(limit):
-                    await close()
-            except Exception as error:  # boundary: the sandbox's provider, or whatever an author holds
-                _LOG.warning("what rollout %s held could not be closed: %s", flight.id, error)
 
     async def _setup(self, flight: Flight) -> bool:
         begin = time.perf_counter()
@@ -222,28 +197,30 @@ class Player:
             return "max_cost"
         return None
 
-    async def _cleanup(self, flight: Flight) -> None:
-        """Runs once, to its end or its limit, whatever cancels the rollout meanwhile; a failure in it is recorded."""
-        cleaning = asyncio.ensure_future(self._cleaned(flight))
-        try:
-            interrupt = await asyncio.shield(cleaning)
-        except asyncio.CancelledError:
-            await cleaning
-            raise
-        if interrupt is not None:
-            raise interrupt
+    async def release(self, flight: Flight) -> None:
+        """Closes what the rollout holds, what was held last first: once, whatever cancels the rollout meanwhile."""
+        if flight.held:
+            await _to_its_end(self._released(flight))
+
+    async def _released(self, flight: Flight) -> KeyboardInterrupt | None:
+        interrupt = None
+        while flight.held:
+            interrupt = await self._ended(flight.held.pop(), flight) or interrupt
+        return interrupt
 
     async def _cleaned(self, flight: Flight) -> KeyboardInterrupt | None:
-        deadline = asyncio.timeout(self.playable.limits_of(flight.state).cleanup)
+        return await self._ended(functools.partial(self.playable.cleanup, flight.state), flight)
+
+    async def _ended(self, stage: Callable[[], Awaitable[None]], flight: Flight) -> KeyboardInterrupt | None:
+        """Runs an ending of the rollout to its end or its limit; a failure in it is recorded. An interrupt is given
+        back, because it would stop the loop before the run could put it on record if a task of its own raised it."""
         try:
-            async with deadline:
+            async with asyncio.timeout(self.playable.limits_of(flight.state).cleanup):
                 with authors_code:
-                    await self.playable.cleanup(flight.state)
+                    await stage()
         except KeyboardInterrupt as interrupt:
-            return (
-                interrupt  # Raised in a task of its own it would stop the loop before the run could put it on record.
-            )
-        except Exception as error:  # boundary: the author's clean-up
+            return interrupt
+        except Exception as error:  # boundary: the author's clean-up, or the provider of what was held
             if flight.failure is None:
                 flight.failure = failure_of(error, "cleanup")
         return None
@@ -289,6 +266,18 @@ class Player:
                 reward=0.0, rewards=verdict.rewards, metrics=verdict.metrics, failure=verdict.failure, seconds=0.0
             )
         return verdict
+
+
+async def _to_its_end(ending: Coroutine[Any, Any, KeyboardInterrupt | None]) -> None:
+    """Awaits `ending` whatever cancels the caller meanwhile; an interrupt that it gives is raised here."""
+    running = asyncio.ensure_future(ending)
+    try:
+        interrupt = await asyncio.shield(running)
+    except asyncio.CancelledError:
+        await running
+        raise
+    if interrupt is not None:
+        raise interrupt
 
 
 def _adopt(flight: Flight) -> None:

@@ -50,8 +50,8 @@ async def play_all(
     """
     player = Player(playable, model, sampling=sampling, policy=policy, on_attempt=on_attempt)
     waiting = _in_order(groups)
-    landed: dict[str, Flight] = {}
     asked = sum(map(len, groups)) if isinstance(groups, Sequence) else policy.max_concurrent
+    unreleased: set[Flight] = set()
 
     async def work() -> None:
         try:
@@ -66,22 +66,22 @@ async def play_all(
     async def play_waiting() -> None:
         for group, request in waiting:
             flight = await player.fly(request)
-            if not playable.grouped:
-                await emit([flight])
-                continue
-            landed[flight.id] = flight
+            unreleased.add(flight)
             group.flights.append(flight)
-            if len(group.flights) == group.size:
+            if not playable.grouped:
+                await emit([group.flights.pop()])
+            elif len(group.flights) == group.size:
                 await emit(sorted(group.flights, key=lambda member: member.request.index))
 
     async def emit(flights: Sequence[Flight]) -> None:
         try:
-            for flight, verdict in zip(flights, await player.verdicts(flights), strict=True):
-                on_rollout(flight.close(verdict, environment=playable.name, policy=policy))
+            verdicts = await player.verdicts(flights)
         finally:
             for flight in flights:
                 await player.release(flight)
-                landed.pop(flight.id, None)
+                unreleased.discard(flight)
+        for flight, verdict in zip(flights, verdicts, strict=True):
+            on_rollout(flight.close(verdict, environment=playable.name, policy=policy))
 
     try:
         with eased_collector():
@@ -91,7 +91,7 @@ async def play_all(
     except BaseExceptionGroup as group:
         raise _first(group) from group
     finally:
-        for flight in landed.values():  # Members of groups that will not be whole any more.
+        for flight in unreleased:  # Members of groups that will not be whole any more.
             await player.release(flight)
 
 

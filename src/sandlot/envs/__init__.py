@@ -33,8 +33,9 @@ from sandlot.envs.parsers import (
 from sandlot.envs.release import Built, build_release
 from sandlot.envs.response import Response
 from sandlot.envs.results import Results, RolloutOutput, output_of
+from sandlot.envs.reward_functions import GroupRewardFunc, RewardFunc
 from sandlot.envs.rlm import RLMEnv
-from sandlot.envs.rubric import GroupRewardFunc, RewardFunc, Rubric, Score
+from sandlot.envs.rubric import Rubric, Score
 from sandlot.envs.rubric_group import RubricGroup
 from sandlot.envs.sampling import check_sampling, sampling_of
 from sandlot.envs.sandboxed import Graded, Grader, PythonEnv, SandboxEnv, tests_passed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -34,12 +34,33 @@ async def maybe_await(function: Callable[..., Any], *args: Any, **kwargs: Any) -
         return await result if inspect.isawaitable(result) else result
 
 
+async def call_all(functions: Sequence[Callable[..., Any]], *args: Any) -> None:
+    """Calls all of them, also where one fails; the first failure is raised last."""
+    failure: Exception | None = None
+    for function in functions:
+        try:
+            await maybe_await(function, *args)
+        except Exception as error:  # boundary: the author's clean-up and tear-down; the others must still run
+            failure = failure or error
+    if failure is not None:
+        raise failure
+
+
 def name_of(function: Callable[..., Any]) -> str:
     """A stable name: the function's own, that of what a partial wraps, or the class of a callable object."""
     while isinstance(function, functools.partial):
         function = function.func
     name = getattr(function, "__name__", None) or type(function).__name__
     return "reward" if name == "<lambda>" else str(name)
+
+
+def own(environment: object, name: str) -> Any:
+    """What Sandlot's classes have under `name`, whatever an author's class or attribute of that name is: many an
+    environment has a `self.split = "test"` of its own, which is none of ours."""
+    cls = next(
+        base for base in type(environment).__mro__ if base.__module__.startswith("sandlot.") and name in vars(base)
+    )
+    return vars(cls)[name].__get__(environment, type(environment))
 
 
 class Signature:

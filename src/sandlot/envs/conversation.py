@@ -10,13 +10,13 @@ from __future__ import annotations
 import functools
 import inspect
 import time
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from sandlot.engine import Ask, Limits, Playable, State
-from sandlot.envs.calls import maybe_await
+from sandlot.envs.calls import call_all, maybe_await, own
 from sandlot.envs.decorators import marked
 from sandlot.envs.numbers import finite_number
 from sandlot.envs.response import Response
@@ -38,9 +38,6 @@ class Conversation(Playable):
         self.name = environment.env_id or type(environment).__name__
         self._stops = [(function.__name__, function) for _, function in marked(environment, "stop")]
         owners = [environment, *environment.rubric.parts]
-        self._cleanups = marked(environment, "cleanup")
-        self._rubrics_cleanups = [each for owner in environment.rubric.parts for _, each in marked(owner, "cleanup")]
-        self._teardowns = [each for owner in owners for each in marked(owner, "teardown")]
         self._completed_takes = _parameters_of_override(type(environment))
         self._answers_itself = not _owner(type(environment), "get_model_response").__module__.startswith("sandlot.")
         self._setups = [each for owner in owners for each in marked(owner, "setup")]
@@ -68,7 +65,8 @@ class Conversation(Playable):
 
     def tasks(self, split: str = "train") -> Iterable[Task]:
         """The environment's tasks of `train` or `eval`."""
-        return self.environment.split(split)
+        tasks: Iterable[Task] = own(self.environment, "split")(split)
+        return tasks
 
     def cautions(self, split: str) -> list[str]:
         """Where there are no rewards, or no tasks that are held out."""
@@ -76,7 +74,7 @@ class Conversation(Playable):
         found = []
         if environment.score_rollouts and not environment.rubric.rewards_anything:
             found.append(f"{self.name} has no rewards, so that every rollout scores 0")
-        if split == "eval" and not environment.holds_out:
+        if split == "eval" and not own(environment, "holds_out")():
             found.append(f"{self.name} has no held-out tasks, so that those for training are played")
         return found
 
@@ -92,9 +90,9 @@ class Conversation(Playable):
             for _, function in self._setups:
                 await maybe_await(function, state)
         finally:
-            if self._rubrics_cleanups:
+            if environment.rubric.cleans_up:
                 # A rubric's clean-up may end what its rewards read, so it runs behind the scoring.
-                state.hold(functools.partial(_all_of, self._rubrics_cleanups, state))
+                state.hold(functools.partial(maybe_await, environment.rubric.cleanup, state))
         return state
 
     async def stop(self, state: State) -> str | None:
@@ -142,8 +140,10 @@ class Conversation(Playable):
             await maybe_await(function, state)
 
     async def cleanup(self, state: State) -> None:
-        """Renders the completion, then runs the environment's own methods marked with `@cleanup`, all of them."""
-        await _all_of([self.environment.render_completion, *(each for _, each in self._cleanups)], state)
+        """Renders the completion, then runs every method of the environment that is marked with `@cleanup`; the first
+        failure is raised last."""
+        marks = marked(self.environment, "cleanup")
+        await call_all([self.environment.render_completion, *(each for _, each in marks)], state)
 
     async def score(self, states: Sequence[State]) -> list[Verdict]:
         """The rubric's verdicts, with the environment's own metrics beside them."""
@@ -157,11 +157,12 @@ class Conversation(Playable):
         ]
 
     async def close(self) -> None:
-        """Runs every method marked with `@teardown`; the first failure is raised last."""
-        await _all_of([function for _, function in self._teardowns])
+        """Runs every method marked with `@teardown`, and the rubric's; the first failure is raised last."""
+        marks = marked(self.environment, "teardown")
+        await call_all([*(each for _, each in marks), self.environment.rubric.teardown])
 
     def _monitored(self, state: State) -> dict[str, float]:
-        values = self.environment.monitor(state)
+        values = type(self.environment).monitor(self.environment, state)
         return {str(name): finite_number(value, f"monitor's {name!r} is") for name, value in values.items()}
 
     async def _author_says_completed(self, state: State, messages: Messages) -> bool:
@@ -169,18 +170,6 @@ class Conversation(Playable):
         if self._completed_takes == 2:
             return bool(await maybe_await(completed, messages, state))
         return bool(await maybe_await(completed, state))
-
-
-async def _all_of(functions: Sequence[Callable[..., Any]], *args: Any) -> None:
-    """Calls all of them, also where one fails; the first failure is raised last."""
-    failure: Exception | None = None
-    for function in functions:
-        try:
-            await maybe_await(function, *args)
-        except Exception as error:  # boundary: the author's clean-up and tear-down; the others must still run
-            failure = failure or error
-    if failure is not None:
-        raise failure
 
 
 def _spoken(state: State) -> Messages:

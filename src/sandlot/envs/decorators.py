@@ -46,7 +46,7 @@ def cleanup(function: FunctionT) -> FunctionT: ...
 def cleanup(function: None = None, *, priority: int = 0) -> Callable[[FunctionT], FunctionT]: ...
 def cleanup(function: FunctionT | None = None, *, priority: int = 0) -> Any:
     """Marks `(self, state)` to run once after every rollout, also a broken or cancelled one: an environment's before
-    it is scored, a rubric's behind that."""
+    it is scored, a rubric's after that."""
     return _marking("cleanup", function, priority=priority)
 
 

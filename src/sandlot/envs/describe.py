@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
+from sandlot.envs.calls import own
 from sandlot.errors import Invalid
 from sandlot.records import JsonObject, Probe, RewardInfo, Split
 
@@ -21,7 +22,7 @@ def described(environment: Environment, samples: int) -> Probe:
     sample_tasks: list[JsonObject] = []
     for name in ("train", "eval"):
         try:
-            tasks = environment.split(name)
+            tasks = own(environment, "split")(name)
         except Invalid:
             continue
         size = getattr(tasks, "size", lambda: None)()

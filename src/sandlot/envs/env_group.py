@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from sandlot.engine import Ask, Limits, Playable, State
+from sandlot.envs.calls import own
 from sandlot.envs.conversation import Conversation
 from sandlot.envs.environment import Environment
 from sandlot.envs.rubric import Rubric
@@ -67,20 +68,24 @@ class EnvGroup(Environment):
             raise Invalid(f"there is no environment {name!r} in the group; there are {', '.join(self.members)}")
         return self.members[name]
 
+    def get_env_for_name(self, name: str) -> Environment:
+        """The same, as later releases of the original call it."""
+        return self.get_env_for_task(name)
+
     def with_tasks(self, rows: Any, eval_rows: Any = None) -> Environment:
         """`Invalid`: the members have the tasks."""
         raise Invalid("a group has no tasks of its own", hint="give them to its members: member.with_tasks(rows)")
 
     def split(self, split: str = "train") -> Iterable[Task]:
         """The members' tasks of `train` or `eval`, one member after the other."""
-        return _Joined({name: member.split(split) for name, member in self.members.items()})
+        return _Joined({name: own(member, "split")(split) for name, member in self.members.items()})
 
     def tasks_of(self, rows: Any) -> list[Task]:
         """Rows as tasks of the members that their `info["env_id"]` or `env_id` names."""
         tasks: list[Task] = []
         for row in rows:
             name = (row.get("info") or {}).get(ROUTE) or row.get(ROUTE) or ""
-            tasks += _labelled(name, self.get_env_for_task(name).tasks_of([row]))
+            tasks += _labelled(name, own(self.get_env_for_task(name), "tasks_of")([row]))
         return tasks
 
     def add_rubric(self, rubric: Rubric) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from sandlot.engine import State
 from sandlot.envs.by_other_names import ByOtherNames
-from sandlot.envs.calls import maybe_await
+from sandlot.envs.calls import maybe_await, own
 from sandlot.envs.conversation import Conversation
 from sandlot.envs.decorators import marked, stop
 from sandlot.envs.describe import described
@@ -122,7 +122,6 @@ class Environment(Evaluable, PlaysGiven, ByOtherNames):
         self._train, self._eval = self._tasks_of(rows), self._tasks_of(eval_rows)
         return self
 
-    @property
     def holds_out(self) -> bool:
         """Whether there are tasks of their own for evaluation."""
         return self._eval is not None
@@ -160,12 +159,14 @@ class Environment(Evaluable, PlaysGiven, ByOtherNames):
         """Rows that the caller has, as tasks of this environment."""
         return list(self._formatted(rows))
 
-    def get_dataset(self, n: int = -1, seed: int | None = None) -> list[dict[str, Any]]:
-        """The first `n` training rows (-1: all), shuffled by `seed` if one is given, with their prompts."""
+    def get_dataset(self, n: int = -1, seed: int | None = None) -> Any:
+        """The first `n` training rows (-1: all), shuffled by `seed` if one is given, with their prompts: a list, or a
+        `datasets.Dataset` where the tasks come from one."""
         return self._rows("train", n, seed)
 
-    def get_eval_dataset(self, n: int = -1, seed: int | None = None) -> list[dict[str, Any]]:
-        """The first `n` held-out rows (-1: all), shuffled by `seed` if one is given, with their prompts."""
+    def get_eval_dataset(self, n: int = -1, seed: int | None = None) -> Any:
+        """The first `n` held-out rows (-1: all), shuffled by `seed` if one is given, with their prompts, as
+        `get_dataset` gives those for training."""
         return self._rows("eval", n, seed)
 
     def describe(self, samples: int = 10) -> Probe:
@@ -268,14 +269,15 @@ class Environment(Evaluable, PlaysGiven, ByOtherNames):
     def _check_columns(self, columns: Iterable[str]) -> None:
         self.rubric.check(columns)
 
-    def _rows(self, split: str, n: int, seed: int | None) -> list[dict[str, Any]]:
-        tasks = self.split(split)
+    def _rows(self, split: str, n: int, seed: int | None) -> Any:
+        tasks: Iterable[Task] = own(self, "split")(split)
         chosen = first(tasks if seed is None else shuffled(tasks, seed), n)
-        return [
+        rows = [
             {**task.fields, "example_id": number, "prompt": as_messages(task.prompt), "answer": task.answer}
             | ({"info": task.info} if task.info else {})
             for number, task in enumerate(chosen)
         ]
+        return tasks.as_given(rows) if isinstance(tasks, Tasks) else rows
 
 
 def joined(rubric: Rubric, other: Rubric) -> RubricGroup:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sandlot.engine import Player, PlayPolicy, Request, State, play_all, seed_of
+from sandlot.envs.calls import own
 from sandlot.envs.conversation import Conversation
 from sandlot.envs.evaluate import model_of
 from sandlot.envs.response import Response
@@ -50,7 +51,7 @@ class PlaysGiven:
         """Plays every row of `inputs` (rows or a `datasets.Dataset`) once and gives `Results` in their order."""
         tolerate("generate", options)
         rows = _rows(inputs)
-        groups = _grouped(self.tasks_of(rows), rows)
+        groups = _grouped(own(self, "tasks_of")(rows), rows)
         rollouts: list[Rollout] = []
         await play_all(
             self.playable,
@@ -108,7 +109,7 @@ class PlaysGiven:
             sampling=Sampling(**sampling_of(sampling_args or {})),
             policy=PlayPolicy(retries=0),
         )
-        (task,) = self.tasks_of([input])
+        (task,) = own(self, "tasks_of")([input])
         flight = await player.fly(Request(task=task, index=0, seed=seed_of(0, task.id, 0)))
         await player.release(flight)
         return flight.state

@@ -10,17 +10,32 @@ from sandlot.records import AssistantMessage, Messages, Tokens, Usage
 
 
 class Response:
-    """What the model answered: `message`, `usage`, `finish_reason`, `model`, `tokens`."""
+    """What the model answered: `message`, `usage`, `finish_reason`, `model`, `tokens`, `id`, `created`."""
 
     __slots__ = ("completion", "model")
 
     def __init__(self, completion: Completion, *, model: str) -> None:
         self.completion = completion
         self.model = model
+        # Beside the message's fields, not among them: the message stays the dict that is sent and stored.
+        for name, value in (("finish_reason", self.finish_reason), ("tokens", self.tokens)):
+            object.__setattr__(self.message, name, value)
+        object.__setattr__(self.message, "is_truncated", self.finish_reason == "length")
+
+    @property
+    def id(self) -> str:
+        """The endpoint's own name for the answer, or nothing."""
+        return str((self.completion.raw or {}).get("id") or "")
+
+    @property
+    def created(self) -> int:
+        """Seconds since 1970, as the endpoint says, or 0."""
+        created = (self.completion.raw or {}).get("created")
+        return created if isinstance(created, int) else 0
 
     @property
     def message(self) -> AssistantMessage:
-        """The assistant's message."""
+        """The assistant's message; it also reads `finish_reason`, `is_truncated` and `tokens`."""
         return self.completion.message
 
     @property

@@ -9,40 +9,25 @@ stretch of them.
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 import math
 import time
-import typing
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
-from sandlot.config import nearest
 from sandlot.engine import State, authors_code, failure_of, in_thread
-from sandlot.envs.calls import Signature, is_async, name_of
+from sandlot.envs.calls import call_all, name_of
+from sandlot.envs.decorators import marked
 from sandlot.envs.numbers import finite_number
 from sandlot.envs.parsers import Parser
+from sandlot.envs.reward_functions import PLURAL, RewardFunction
 from sandlot.errors import Invalid
 from sandlot.records import Failure, Reward, Verdict, storable_text
 
-RewardFunc = Callable[..., float | Awaitable[float]]
-GroupRewardFunc = Callable[..., list[float] | Awaitable[list[float]]]
-
-STANDARD = ("prompt", "completion", "answer", "info", "state", "task", "rollout", "parser")
-"""What a reward function may name besides columns, the rubric's class objects and what the judge adds."""
-PLURAL = {
-    "prompts": "prompt",
-    "completions": "completion",
-    "answers": "answer",
-    "infos": "info",
-    "states": "state",
-    "tasks": "task",
-    "rollouts": "rollout",
-}
-_FROM_STATE = ("prompt", "completion", "info", "task")
+_FROM_STATE = ("prompt", "completion", "info", "task", "example_id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,37 +37,6 @@ class Score:
     value: float
     feedback: str | None = None
     metrics: Mapping[str, float] = field(default_factory=dict)
-
-
-class RewardFunction:
-    """One function of a rubric, with what is known of it."""
-
-    def __init__(self, function: Callable[..., Any], *, weight: float, name: str) -> None:
-        self.function = function
-        self.weight = weight
-        self.name = name
-        self.signature = Signature(function)
-        self.is_async = is_async(function)
-        self.is_group = any(name in PLURAL for name in self.signature.required) or _returns_list(function)
-        self.description = (inspect.getdoc(function) or "").partition("\n")[0]
-
-    def check(self, available: Iterable[str]) -> None:
-        """`Invalid` if the function requires a parameter that nothing will fill."""
-        if self.signature.positional_only:
-            raise Invalid(
-                f"reward function {self.name!r} has positional-only parameters; they are passed by name",
-                hint="remove the '/' from its signature",
-            )
-        known = {*available, *STANDARD, *(PLURAL if self.is_group else ())}
-        missing = [name for name in self.signature.required if name not in known]
-        if missing:
-            near = nearest(missing[0], sorted(known))
-            meant = f" (did you mean {near!r}?)" if near else ""
-            raise Invalid(
-                f"reward function {self.name!r} requires {', '.join(map(repr, missing))}, "
-                f"and there is no such value{meant}",
-                hint=f"it can name {', '.join(sorted(known))}",
-            )
 
 
 class _Sheet:
@@ -228,6 +182,19 @@ class Rubric:
         verdicts = [sheet.verdict(seconds) for sheet in sheets]
         note_scores(states, verdicts)
         return verdicts
+
+    @property
+    def cleans_up(self) -> bool:
+        """Whether `cleanup` does anything: an author's own, or marked methods."""
+        return not type(self).cleanup.__module__.startswith("sandlot.") or bool(marked(self, "cleanup"))
+
+    async def cleanup(self, state: State) -> None:
+        """Runs every method marked with `@cleanup`: once for each rollout, after its verdict."""
+        await call_all([each for _, each in marked(self, "cleanup")], state)
+
+    async def teardown(self) -> None:
+        """Runs every method marked with `@teardown`: once, when the environment is closed."""
+        await call_all([each for _, each in marked(self, "teardown")])
 
     @property
     def rewards_anything(self) -> bool:
@@ -380,10 +347,3 @@ def _plural(function: RewardFunction, values: Sequence[dict[str, Any]]) -> dict[
         else:
             available[plural] = [value[singular] for value in values]
     return function.signature.pick(available)
-
-
-def _returns_list(function: Callable[..., Any]) -> bool:
-    annotation = getattr(function, "__annotations__", {}).get("return")
-    if isinstance(annotation, str):
-        return annotation.startswith(("list", "List", "Sequence"))
-    return annotation is list or typing.get_origin(annotation) is list

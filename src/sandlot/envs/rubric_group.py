@@ -14,7 +14,9 @@ from typing import Any
 import msgspec
 
 from sandlot.engine import State
-from sandlot.envs.rubric import RewardFunction, Rubric, note_scores
+from sandlot.envs.calls import call_all
+from sandlot.envs.reward_functions import RewardFunction
+from sandlot.envs.rubric import Rubric, note_scores
 from sandlot.errors import Invalid
 from sandlot.records import Reward, Verdict
 
@@ -73,6 +75,19 @@ class RubricGroup(Rubric):
         verdicts = [_together(parts) for parts in zip(*by_rubric, strict=True)]
         note_scores(states, verdicts)
         return verdicts
+
+    @property
+    def cleans_up(self) -> bool:
+        """Whether it, or a rubric of it, does anything in `cleanup`."""
+        return super().cleans_up or any(rubric.cleans_up for rubric in self.rubrics)
+
+    async def cleanup(self, state: State) -> None:
+        """Its own clean-up and that of every rubric, also where one of them fails."""
+        await call_all([super().cleanup, *(rubric.cleanup for rubric in self.rubrics)], state)
+
+    async def teardown(self) -> None:
+        """Its own tear-down and that of every rubric, also where one of them fails."""
+        await call_all([super().teardown, *(rubric.teardown for rubric in self.rubrics)])
 
 
 def _together(parts: Sequence[Verdict]) -> Verdict:

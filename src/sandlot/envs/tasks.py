@@ -40,6 +40,7 @@ class Tasks:
         self._system_prompt = system_prompt
         self._few_shot = list(few_shot or [])
         self._on_columns = on_columns
+        self._made_by: Callable[[list[dict[str, Any]]], Any] | None = None
         self.check_columns()
 
     def check_columns(self) -> None:
@@ -52,7 +53,9 @@ class Tasks:
         """The rows as they come, read anew. What the author's code raises is `Invalid`, with its file and line."""
         try:
             with authors_code:
-                yield from rows_of(self._source)
+                given = _given(self._source)
+                self._made_by = getattr(given, "from_list", None) if hasattr(given, "column_names") else None
+                yield from rows_of(given)
         except SandlotError:
             raise
         except Exception as error:  # boundary: the author's dataset
@@ -70,21 +73,16 @@ class Tasks:
                 self._on_columns(row)
             yield self._task(row, number, seen=seen, authors=authors)
 
+    def as_given(self, rows: list[dict[str, Any]]) -> Any:
+        """`rows` as a `datasets.Dataset`, where the tasks were made of one; else as they are."""
+        return rows if self._made_by is None else self._made_by(rows)
+
     def size(self) -> int | None:
         """How many tasks there are, or None where that is not known without counting."""
         return len(self._source) if hasattr(self._source, "__len__") and not _is_path(self._source) else None
 
     def _task(self, row: Mapping[str, Any], number: int, *, seen: dict[str, int], authors: set[str]) -> Task:
-        own_id = row.get("id", row.get("task_id"))
-        if isinstance(own_id, str | int) and not isinstance(own_id, bool) and str(own_id):
-            task_id = str(own_id)
-            if task_id in authors:
-                raise Invalid(f"row {number} of the dataset has the id {task_id!r}, as an earlier row has")
-            authors.add(task_id)
-        else:
-            digest = row_hash(row)
-            occurrence = seen[digest] = seen.get(digest, -1) + 1
-            task_id = digest if occurrence == 0 else f"{digest}-{occurrence}"
+        task_id = _id_of(row, seen, authors)
         for key, value in row.items():
             as_stored(value, f"column {key!r} of row {number} of the dataset")
         return Task(
@@ -109,6 +107,23 @@ class Tasks:
                 hint="add a 'question' column (text) or a 'prompt' column (messages)",
             )
         return [*head, *self._few_shot, UserMessage(content=question)]
+
+
+def _id_of(row: Mapping[str, Any], seen: dict[str, int], authors: set[str]) -> str:
+    """The author's id of the row. Where there is none, or an earlier row has it, so that it tells nothing apart: the
+    hash of the row's content, with the number of its occurrence, behind the author's id if there is one."""
+    given = row.get("id", row.get("task_id"))
+    own = str(given) if isinstance(given, str | int) and not isinstance(given, bool) else ""
+    if own and own not in authors:
+        authors.add(own)
+        return own
+    digest = row_hash(row)
+    occurrence = seen[digest] = seen.get(digest, -1) + 1
+    task_id = digest if occurrence == 0 else f"{digest}-{occurrence}"
+    if own:
+        task_id = f"{own}-{task_id}"
+        authors.add(task_id)
+    return task_id
 
 
 class _Replayed(Iterable[Any]):
@@ -139,8 +154,7 @@ def _conversation(given: Any, number: int) -> Messages:
 
 def rows_of(source: Source) -> Rows:
     """The rows of whatever a dataset may be. `Invalid` says what was found instead."""
-    if callable(source) and not hasattr(source, "column_names"):
-        return rows_of(source())
+    source = _given(source)
     if _is_path(source):
         return _file_rows(Path(source))
     if isinstance(source, Iterable) and not isinstance(source, Mapping | str):
@@ -149,6 +163,13 @@ def rows_of(source: Source) -> Rows:
         f"a dataset cannot be a {type(source).__name__}",
         hint="give a list of dicts, a datasets.Dataset, a .jsonl or .parquet path, or a function that returns one",
     )
+
+
+def _given(source: Source) -> Source:
+    """What a source that is a function gives, and any other source itself."""
+    while callable(source) and not hasattr(source, "column_names"):
+        source = source()
+    return source
 
 
 def row_hash(row: Mapping[str, Any]) -> str:

@@ -27,6 +27,7 @@ from sandlot.models.endpoint import Endpoint
 from sandlot.records import JsonObject
 
 _EXCERPT = 400
+_SHORTEST_SECRET = 8
 _FEW = 3
 """Requests after which something that hardly ever heals by itself is given up."""
 
@@ -91,8 +92,9 @@ def refused(
 ) -> Setback:
     """What an HTTP status other than 200 means. `now` is seconds since the epoch, for dates in `Retry-After`."""
     words, code = _words(body)
+    overlong = is_overlong(status, words, code)
     words = excerpt(words, secret)
-    if is_overlong(status, words, code):
+    if overlong:
         error = _with_status(OverlongPromptError(f"the prompt does not fit {endpoint}: {words}"), status)
         return Setback(error=error, tries=1)
     hopeless = code == "insufficient_quota"  # A 429 that means an unpaid bill: no wait will change it.
@@ -187,9 +189,10 @@ def retry_after(headers: Mapping[str, str], now: float) -> float | None:
 
 
 def excerpt(text: str, secret: str | None) -> str:
-    """The beginning of `text` on one line, with `secret` taken out."""
+    """The beginning of `text` on one line, with `secret` taken out; a key such as `EMPTY` or `x`, as people give to
+    servers that want none, is no secret, and to take its letters out would leave no readable word."""
     line = " ".join(text.split())
-    if secret:
+    if secret and len(secret) >= _SHORTEST_SECRET:
         line = line.replace(secret, "***")
     return line if len(line) <= _EXCERPT else line[:_EXCERPT] + "…"
 

@@ -15,6 +15,12 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reasoning_tokens: int | None = None
     cached_tokens: int | None = None
 
+    @property
+    def total_tokens(self) -> int | None:
+        """Those of the prompt and of the completion together, where one of the two is known."""
+        known = [count for count in (self.prompt_tokens, self.completion_tokens) if count is not None]
+        return sum(known) if known else None
+
 
 class Tokens(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The token ids of a call. `sampled`, `logprobs` and `versions` have one entry for each sampled token.

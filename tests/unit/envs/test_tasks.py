@@ -54,8 +54,16 @@ def test_equal_rows_are_told_apart_by_their_occurrence_and_authors_ids_are_kept(
     first, second = tasks_of([ROWS[0], ROWS[0]])
     assert second.id == f"{first.id}-1"
     assert [task.id for task in tasks_of([{**ROWS[0], "id": "a"}, {**ROWS[1], "id": 7}])] == ["a", "7"]
-    with pytest.raises(Invalid, match="row 1 of the dataset has the id 'a'"):
-        tasks_of([{**ROWS[0], "id": "a"}, {**ROWS[1], "id": "a"}])
+
+
+def test_ids_of_an_authors_that_tell_nothing_apart_are_told_apart_by_what_the_rows_hold() -> None:
+    rows = [{**ROWS[0], "id": "a"}, {**ROWS[1], "id": "a"}, {**ROWS[1], "id": "a"}]
+    first, second, third = (task.id for task in tasks_of(rows))
+    assert first == "a"
+    assert second.startswith("a-")
+    assert third == f"{second}-1"
+    assert [task.answer for task in tasks_of(rows)] == ["1", "2", "2"]
+    assert [task.id for task in tasks_of([*rows, {**ROWS[2], "id": "b"}])][3] == "b"
 
 
 @given(st.lists(st.dictionaries(st.sampled_from("abc"), st.integers(0, 2), min_size=1), min_size=1, max_size=8))

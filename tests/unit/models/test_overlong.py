@@ -93,7 +93,7 @@ def test_a_status_that_means_something_else_is_believed(status: int) -> None:
     assert not is_overlong(status, WORDINGS[0])
 
 
-async def _raised(body: bytes | str, status: int = 400) -> BaseException:
+async def _raised(body: bytes | str, status: int = 400, key: str | None = None) -> BaseException:
     from aiohttp import web
 
     async def handle(_: web.BaseRequest) -> web.Response:
@@ -102,7 +102,7 @@ async def _raised(body: bytes | str, status: int = 400) -> BaseException:
     runner = web.ServerRunner(web.Server(handle))
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
-    model = EndpointModel(Endpoint(id="m", url=f"http://127.0.0.1:{runner.addresses[0][1]}/v1"))
+    model = EndpointModel(Endpoint(id="m", url=f"http://127.0.0.1:{runner.addresses[0][1]}/v1"), key=key)
     try:
         with pytest.raises(Exception) as caught:  # noqa: PT011
             await model.generate([UserMessage(content="hi")], sampling=Sampling())
@@ -124,6 +124,23 @@ async def test_it_is_found_in_plain_text_and_by_code() -> None:
     assert isinstance(await _raised("The input is longer than the model's context length"), OverlongPromptError)
     by_code = {"error": {"message": "zu lang", "code": "context_length_exceeded"}}
     assert isinstance(await _raised(json.dumps(by_code)), OverlongPromptError)
+
+
+@pytest.mark.parametrize("key", ["x", "e", "EMPTY", "maximum", "maximum context length"])
+async def test_a_key_that_is_part_of_the_wording_does_not_hide_it(key: str) -> None:
+    error = await _raised(json.dumps({"error": {"message": "maximum context length is 10 tokens"}}), key=key)
+    assert isinstance(error, OverlongPromptError)
+
+
+async def test_it_is_found_behind_a_long_preface() -> None:
+    wording = "the prompt is too long: 5000 tokens > 4096 maximum"
+    error = await _raised(json.dumps({"error": {"message": "An error came back. " * 60 + wording}}))
+    assert isinstance(error, OverlongPromptError)
+
+
+async def test_letters_of_a_key_that_is_none_stay_in_the_words() -> None:
+    error = await _raised(json.dumps({"error": {"message": "unexpected field 'seed'"}}), key="e")
+    assert "unexpected field 'seed'" in str(error)
 
 
 async def test_an_echo_of_the_request_in_the_error_does_not_make_it_overlong() -> None:
