@@ -12,6 +12,8 @@ from tests.tiny import make_tiny_model
 DIGITS = """
 import sandlot as sl
 
+print("what an author prints is no result")
+
 def share(completion):
     said = str(completion[-1]["content"] or "")
     return sum(letter.isdigit() for letter in said) / max(1, len(said))

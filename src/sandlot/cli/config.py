@@ -61,4 +61,5 @@ def unset_command(out: Output, name: str) -> None:
     """Put NAME back to its default."""
     settings = write_setting(name, None)
     out.result({name: getattr(settings, name)})
-    out.say(f"{name} is {getattr(settings, name)} again")
+    value = getattr(settings, name)
+    out.say(f"{name} is {value} again" if value else f"{name} is not set any more")

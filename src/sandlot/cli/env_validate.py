@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import sys
 from typing import Any
 
 import click
@@ -14,7 +12,7 @@ from sandlot.cli.env_file import env_file_option
 from sandlot.cli.lazy import command
 from sandlot.cli.options import environment_id
 from sandlot.cli.output import Output
-from sandlot.cli.running import close_environment, run_async
+from sandlot.cli.running import close_environment, prints_aside, run_async
 from sandlot.envs import Found, Validation, find, load, validate
 from sandlot.errors import Failed, Invalid
 
@@ -33,8 +31,7 @@ def validate_command(out: Output, environment: str, num_tasks: int, arguments: s
     """
     found = find(environment_id(environment))
     out.say(f"environment: {found}")
-    # What an author prints is no result of ours: stdout is for the findings.
-    with contextlib.redirect_stdout(sys.stderr):
+    with prints_aside():
         done = run_async(_validated(out, found, _object(arguments), num_tasks, options), out)
     record = {
         "environment": found.ref.name,

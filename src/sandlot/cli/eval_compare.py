@@ -13,7 +13,7 @@ from sandlot.cli.output import Output
 from sandlot.cli.run_show import run_folder
 from sandlot.errors import Invalid
 from sandlot.evals import Side, Versus, compare_sides, read_side
-from sandlot.stats import TaskPair
+from sandlot.stats import TaskKey, TaskPair
 from sandlot.store import RunFolder
 
 _NAME = 48
@@ -39,6 +39,7 @@ def compare_command(out: Output, runs: tuple[str, ...], tasks: int) -> None:
     record = {
         "runs": [_side(side, names[side.run.id]) for side in sides],
         "comparisons": [_versus(each, names) for each in found],
+        "tasks": [_across(key, sides, names) for key in _by_spread(sides)],
     }
     out.result(record, "\n".join(_lines(sides, found, names, tasks)))
     out.next(f"sandlot view {sides[0].path.parent.parent}")
@@ -97,6 +98,24 @@ def _task(pair: TaskPair) -> dict[str, Any]:
     }
 
 
+def _by_spread(sides: list[Side]) -> list[TaskKey]:
+    """The tasks that several runs scored, first those on which the runs differ most."""
+    keys = dict.fromkeys(key for side in sides for key in side.means)
+    spreads = {key: spread for key in keys if (spread := _spread(key, sides)) is not None}
+    return sorted(spreads, key=lambda key: (-spreads[key], key))
+
+
+def _spread(key: TaskKey, sides: list[Side]) -> float | None:
+    means = [side.means[key] for side in sides if key in side.means]
+    return max(means) - min(means) if len(means) > 1 else None
+
+
+def _across(key: TaskKey, sides: list[Side], names: dict[str, str]) -> dict[str, Any]:
+    environment, task_id = key
+    means = {names[side.run.id]: side.means.get(key) for side in sides}
+    return {"environment": environment, "task_id": task_id, "means": means, "spread": _spread(key, sides)}
+
+
 def _lines(sides: list[Side], found: list[Versus], names: dict[str, str], tasks: int) -> Iterator[str]:
     titles = {side.run.id: f"{side.run.name} · {side.run.model}" for side in sides}
     width = max(map(len, titles.values()))
@@ -111,7 +130,10 @@ def _lines(sides: list[Side], found: list[Versus], names: dict[str, str], tasks:
             yield f"  differs: {name}: {one or 'not set'} → {other or 'not set'}"
         for caution in each.cautions:
             yield f"  caution: {caution}"
-        yield from _task_lines(each, first, second, tasks)
+        if len(found) == 1:
+            yield from _task_lines(each, first, second, tasks)
+    if len(found) > 1:
+        yield from _table_of_tasks([_across(key, sides, names) for key in _by_spread(sides)], tasks)
 
 
 def _sentences(versus: Versus, first: str, second: str, *, several: bool) -> Iterator[str]:
@@ -156,8 +178,7 @@ def _task_lines(versus: Versus, first: str, second: str, count: int) -> Iterator
     shown = [*lost, *wins[: count - len(lost)][::-1]]
     several = len({_task(pair)["environment"] for pair in pairs}) > 1
     rows = [_task(pair) for pair in shown]
-    labels = [f"{row['environment']} {row['task_id']}" if several else row["task_id"] for row in rows]
-    labels = [" ".join(label.split())[:_NAME] for label in labels]
+    labels = _labels(rows, several=several)
     width = max(4, *map(len, labels))
     yield f"  {'TASK':<{width}}  {first:>6}  {second:>6}  {f'{second} − {first}':>7}"
     for label, row in zip(labels, rows, strict=True):
@@ -166,12 +187,39 @@ def _task_lines(versus: Versus, first: str, second: str, count: int) -> Iterator
         yield f"  and {len(pairs) - len(shown)} more tasks that differ; --tasks {len(pairs)} shows them"
 
 
+def _table_of_tasks(rows: list[dict[str, Any]], count: int) -> Iterator[str]:
+    """A row for each task on which the runs differ, a column for each run."""
+    differing = [row for row in rows if row["spread"]]
+    shown = differing[:count]
+    if not shown:
+        return
+    labels = _labels(shown, several=len({row["environment"] for row in differing}) > 1)
+    width = max(4, *map(len, labels))
+    yield ""
+    yield f"{'TASK':<{width}}  {'  '.join(f'{letter:>5}' for letter in shown[0]['means'])}  SPREAD"
+    for label, row in zip(labels, shown, strict=True):
+        means = "  ".join(f"{'-' if mean is None else f'{mean:.3f}':>5}" for mean in row["means"].values())
+        yield f"{label:<{width}}  {means}  {row['spread']:6.3f}"
+    if len(differing) > len(shown):
+        yield f"and {len(differing) - len(shown):,} more tasks that differ; --tasks {len(differing)} shows them"
+
+
+def _labels(rows: list[dict[str, Any]], *, several: bool) -> list[str]:
+    """The tasks by their ids; with their environments, where there are several."""
+    labels = [f"{row['environment']} {row['task_id']}" if several else row["task_id"] for row in rows]
+    return [" ".join(label.split())[:_NAME] for label in labels]
+
+
 def _mean(side: Side) -> str:
     interval = side.interval
     if interval is None:
         return f"no rollout scored of {side.rollouts}"
     sure = "" if interval.low is None else f" [{interval.low:.3f}, {interval.high:.3f}]"
-    return f"{interval.mean:.3f}{sure} over {interval.n} rollouts of {_tasks(len(side.means))}"
+    return f"{interval.mean:.3f}{sure} over {_rollouts(interval.n)} of {_tasks(len(side.means))}"
+
+
+def _rollouts(count: int) -> str:
+    return "1 rollout" if count == 1 else f"{count:,} rollouts"
 
 
 def _tasks(count: int) -> str:

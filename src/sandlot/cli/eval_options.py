@@ -168,13 +168,16 @@ def _headers(given: tuple[str, ...]) -> dict[str, str]:
     return {key.strip(): value.strip() for key, _, value in pairs}
 
 
+_EXAMPLES = {"-a": '{"num_eval": 10}', "-S": '{"top_p": 0.9}'}
+
+
 def _json_object(text: str | None, option: str) -> dict[str, Any] | None:
     if text is None:
         return None
     try:
         value = json.loads(text)
     except json.JSONDecodeError as error:
-        raise Invalid(f"{option} is not JSON: {error}", hint=f"{option} '{{\"num_eval\": 10}}'") from None
+        raise Invalid(f"{option} is not JSON: {error}", hint=f"{option} '{_EXAMPLES[option]}'") from None
     if not isinstance(value, dict):
         raise Invalid(f"{option} is a JSON {type(value).__name__}; an object was expected")
     return value

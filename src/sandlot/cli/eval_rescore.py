@@ -14,7 +14,7 @@ from sandlot.cli.options import environment_id
 from sandlot.cli.output import Output
 from sandlot.cli.progress import Bar
 from sandlot.cli.run_show import run_folder
-from sandlot.cli.running import run_async
+from sandlot.cli.running import close_environment, prints_aside, run_async
 from sandlot.config import build
 from sandlot.engine import PlayPolicy
 from sandlot.envs import Found, find, load
@@ -52,9 +52,10 @@ def rescore_command(out: Output, run: str, environment: str | None, dry_run: boo
         found = find(ref.id if environment is None else environment_id(environment))
         out.say(f"environment: {found}")
         policy = _policy(before)
-        rescored = run_async(
-            _rescore(out, folder, found, (ref, policy, options["forget"])), out, saved="nothing is written"
-        )
+        with prints_aside():
+            rescored = run_async(
+                _rescore(out, folder, found, (ref, policy, options["forget"])), out, saved="nothing is written"
+            )
         lacking = [_lacking(each) for each in rescored.lacking]
         refused = bool(rescored.lacking) and not options["partial"]
         if not refused and not dry_run:
@@ -74,14 +75,18 @@ async def _rescore(
     out: Output, folder: RunFolder, found: Found, how: tuple[EnvironmentRef, PlayPolicy, tuple[str, ...]]
 ) -> Rescored:
     ref, policy, forget = how
-    playable = load(found, ref.args).playable
+    environment = load(found, ref.args)
     try:
         with Bar(out, f"scoring {folder.run.name} again", len(folder.index()), unit=" rollouts") as bar:
             return await rescore(
-                folder, playable, policy=policy, forget=forget, on_judged=lambda done, total: bar.advance(done)
+                folder,
+                environment.playable,
+                policy=policy,
+                forget=forget,
+                on_judged=lambda done, total: bar.advance(done),
             )
     finally:
-        await playable.close()
+        await close_environment(environment, out)
 
 
 def _policy(run: Run) -> PlayPolicy:

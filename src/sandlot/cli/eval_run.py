@@ -11,6 +11,7 @@ import contextlib
 import itertools
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,7 +27,7 @@ from sandlot.cli.output import Output
 from sandlot.cli.overrides import Overrides, RunCommand, overrides_of
 from sandlot.cli.pushing import check_push, pushing
 from sandlot.cli.report import report
-from sandlot.cli.running import close_environment, run_async
+from sandlot.cli.running import close_environment, prints_aside, run_async
 from sandlot.cli.watch import Watch
 from sandlot.config import merge
 from sandlot.engine import Playable
@@ -75,8 +76,7 @@ def run_command(out: Output, environments: tuple[str, ...], **options: Any) -> N
     saved = "finished rollouts are saved" if any(each.config.save for each in pairs) else ""
     done: list[Done] = []
     try:
-        # What an author prints is no result of ours, wherever it is printed: stdout is for the figures.
-        with contextlib.redirect_stdout(sys.stderr):
+        with prints_aside():
             run_async(_evaluate(out, pairs, options, Place(resume, "", done, set())), out, saved=saved)
     except KeyboardInterrupt:
         if done:
@@ -103,11 +103,33 @@ def _asked(
             if not config.models:
                 raise click.UsageError("no model is named: -m MODEL, or sandlot config set model MODEL", ctx)
             settings = _with_defaults(found, config).model_copy(update={"environments": [found.ref.id]})
-            pairs += [Pair(found, settings, model) for model in dict.fromkeys(config.models)]
+            pairs += [Pair(found, _for_model(settings, model), model) for model in dict.fromkeys(config.models)]
+    _check_address(pairs, table | over)
     if resume is not None and len(pairs) != 1:
         raise click.UsageError("--resume goes on with one run: name one environment and one model, or none", ctx)
     first = {key: number for number, key in reversed(list(enumerate(pair.environment for pair in pairs)))}
     return sorted(pairs, key=lambda pair: first[pair.environment])
+
+
+def _for_model(config: EvalConfig, model: str) -> EvalConfig:
+    """The settings without an endpoint, where the model runs on this machine and has none."""
+    if not _is_local(model):
+        return config
+    return config.model_copy(update={"base_url": None, "key_var": None, "headers": {}})
+
+
+def _check_address(pairs: list[Pair], asked: Mapping[str, Any]) -> None:
+    """`Invalid` where an address is given and no model is asked there."""
+    if asked.get("base_url") and pairs and all(_is_local(pair.model) for pair in pairs):
+        raise Invalid(
+            f"-b {asked['base_url']} would not be used: {pairs[0].model} runs on this machine",
+            hint="leave -b out, or name the model as the endpoint knows it, without local:",
+        )
+
+
+def _is_local(model: str) -> bool:
+    # An id of the registry comes before the scheme, and its endpoint is where the registry says.
+    return model.startswith("local:") and model not in Registry.find()
 
 
 def _found(ctx: click.Context, environment: str) -> Found:
@@ -137,7 +159,7 @@ async def _evaluate(out: Output, pairs: list[Pair], options: dict[str, Any], pla
             out.say(f"environment: {some[0].found}")
             environment = load(some[0].found, some[0].config.args)
         except Exception as error:  # boundary: one environment of several
-            done += [_failed(out, pair, error, alone=len(pairs) == 1) for pair in some]
+            done += _failed(out, some, error, alone=len(pairs) == 1)
             continue
         try:
             for pair in some:
@@ -146,18 +168,23 @@ async def _evaluate(out: Output, pairs: list[Pair], options: dict[str, Any], pla
                     here = place._replace(label=label)
                     done.append(await _play(out, pair, environment.playable, options, here))
                 except Exception as error:  # boundary: one pair of several
-                    done.append(_failed(out, pair, error, alone=len(pairs) == 1))
+                    done += _failed(out, [pair], error, alone=len(pairs) == 1)
         finally:
             await close_environment(environment, out)
 
 
-def _failed(out: Output, pair: Pair, error: Exception, *, alone: bool) -> Done:
-    """The pair as one that could not be played. A pair that is alone fails as the command."""
+def _failed(out: Output, pairs: list[Pair], error: Exception, *, alone: bool) -> list[Done]:
+    """The pairs as ones that could not be played. A pair that is alone fails as the command."""
     if alone:
         raise error
     words = error.message if isinstance(error, SandlotError) else f"{type(error).__name__}: {error}"
-    out.warn(f"{pair} was not evaluated: {words}")
-    return Done(pair, problem=words)
+    out.warn(f"not evaluated: {_listed(pairs)}: {words}")
+    return [Done(pair, problem=words) for pair in pairs]
+
+
+def _listed(pairs: list[Pair]) -> str:
+    """The pairs in words, each once, however many settings it is played with."""
+    return ", ".join(dict.fromkeys(map(str, pairs)))
 
 
 async def _play(out: Output, pair: Pair, playable: Playable, options: dict[str, Any], place: Place) -> Done:
@@ -179,7 +206,8 @@ async def _play(out: Output, pair: Pair, playable: Playable, options: dict[str, 
                 stack.enter_context(pushing(out, folder.path, options))
             watch = stack.enter_context(Watch(out, place.label or str(pair)))
             try:
-                run = await run_eval(plan, folder=folder, progress=watch, crew=_crew(plan, pair))
+                async with watch.asking(model):
+                    run = await run_eval(plan, folder=folder, progress=watch, crew=_crew(plan, pair))
             except (asyncio.CancelledError, Failed, Unreachable):
                 if folder is not None:
                     out.say(f"go on with sandlot eval --resume {folder.path}" + _not_kept(pair.config))
@@ -265,7 +293,10 @@ def _raise_failures(done: list[Done]) -> None:
         hint = f"sandlot eval --resume {first.folder}, with a limit that is higher"
     if len(done) == 1:
         raise Failed(words, hint=hint)
-    listed = "; ".join(f"{each.pair}: {problem}" for each, problem in problems)
+    alike: dict[str, list[Pair]] = {}
+    for each, problem in problems:
+        alike.setdefault(problem, []).append(each.pair)
+    listed = "; ".join(f"{_listed(some)}: {problem}" for problem, some in alike.items())
     raise Failed(f"{len(problems)} of {len(done)} evaluations failed: {listed}", hint=hint)
 
 
@@ -292,7 +323,6 @@ def _settings_of(folder: Path) -> dict[str, Any]:
 
 def _connected(out: Output, pair: Pair) -> Model:
     options = pair.config.endpoint()
-    # An id of the registry comes before the scheme, and its endpoint fetches nothing.
-    if pair.model.startswith("local:") and not pair.config.base_url and pair.model not in Registry.find():
+    if _is_local(pair.model):
         options["progress"] = out.say
     return connect(pair.model, **options)

@@ -12,7 +12,7 @@ from sandlot.envs import Found
 from sandlot.evals import EvalConfig, differing_settings
 from sandlot.records import Run
 
-_NUMBERS = ("PASS@", "SCORED", "COST", "P50", "P95", "TASKS")
+_NUMBERS = ("PASS@", "SCORED", "COST", "TIME", "TASKS")
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,12 +149,15 @@ def _cells(row: Mapping[str, Any], tries: Sequence[int]) -> Iterator[tuple[str, 
     yield "95 %", "" if row["low"] is None else f"[{row['low']:.3f}, {row['high']:.3f}]"
     for k in tries:
         yield f"PASS@{k}", _number(row["pass_at"].get(str(k)))
-    yield "TASKS", str(row["tasks"] or 0)
-    yield "SCORED", f"{row['scored'] or 0}/{row['expected'] or 0}"
+    yield "TASKS", f"{row['tasks'] or 0:,}"
+    yield "SCORED", f"{row['scored'] or 0:,}/{row['expected'] or 0:,}"
     yield "COST", "" if row["cost"] is None else f"${row['cost']:.4f}"
     for name in ("p50", "p95"):
         value = row["seconds"].get(name)
-        yield name.upper(), "" if value is None else f"{1000 * value:.0f} ms" if value < 1 else f"{value:.1f} s"
+        yield (
+            f"TIME {name.upper()}",
+            "" if value is None else f"{1000 * value:.0f} ms" if value < 1 else f"{value:.1f} s",
+        )
 
 
 def _number(value: float | None) -> str:

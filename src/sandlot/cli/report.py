@@ -62,8 +62,8 @@ def _lines(summary: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
     rescored = summary.get("rescored")
     if rescored:
         yield "rescored", f"{rescored['at']}, {rescored['changed']} verdicts changed"
-    yield "ended by", ", ".join(f"{stop} {count}" for stop, count in (summary.get("stops") or {}).items())
-    yield "failures", ", ".join(f"{what} {count}" for what, count in (summary.get("failures") or {}).items())
+    yield "ended by", ", ".join(f"{stop} {count:,}" for stop, count in (summary.get("stops") or {}).items())
+    yield "failures", ", ".join(f"{what} {count:,}" for what, count in (summary.get("failures") or {}).items())
     usage = summary.get("usage") or {}
     tokens = [f"{usage[key]:,} {word}" for key, word in _USAGE.items() if usage.get(key) is not None]
     yield "tokens", ", ".join(tokens)
@@ -80,9 +80,12 @@ def _with_interval(interval: Mapping[str, Any] | None, mean: float | None) -> st
     if interval is None:
         return "none: no rollout was scored" if mean is None else f"{mean:.3f}"
     sure = f"[{interval['low']:.3f}, {interval['high']:.3f}] (95 %)" if interval.get("low") is not None else ""
-    return f"{interval['mean']:.3f} {sure} over {interval['n']} rollouts of {interval['clusters']} tasks".replace(
-        "  ", " "
-    )
+    over = f"over {_counted(interval['n'], 'rollout')} of {_counted(interval['clusters'], 'task')}"
+    return f"{interval['mean']:.3f} {sure} {over}".replace("  ", " ")
+
+
+def _counted(count: int, word: str) -> str:
+    return f"1 {word}" if count == 1 else f"{count:,} {word}s"
 
 
 def _bounds(rate: Mapping[str, Any]) -> str:
@@ -91,7 +94,7 @@ def _bounds(rate: Mapping[str, Any]) -> str:
 
 def _counts(summary: Mapping[str, Any]) -> str:
     counts = {name: count for name, count in (summary.get("counts") or {}).items() if count}
-    return ", ".join(f"{count} {name}" for name, count in counts.items()) or "none"
+    return ", ".join(f"{count:,} {name}" for name, count in counts.items()) or "none"
 
 
 def _of(n: int, summary: Mapping[str, Any]) -> str:
@@ -103,4 +106,6 @@ def _share(value: float) -> str:
 
 
 def _seconds(value: float) -> str:
+    if 0 < value < 0.0005:
+        return "under 1 ms"
     return f"{1000 * value:.0f} ms" if value < 1 else f"{value:.1f} s"

@@ -23,7 +23,7 @@ from sandlot.cli.overrides import RunCommand, overrides_of
 from sandlot.cli.progress import Bar
 from sandlot.cli.pushing import check_push, push_options, pushing
 from sandlot.cli.report import evaluation_words, training_report
-from sandlot.cli.running import run_async
+from sandlot.cli.running import close_environment, prints_aside, run_async
 from sandlot.client import read_settings
 from sandlot.config import merge
 from sandlot.envs import Environment, Found, find, load
@@ -54,20 +54,27 @@ def rl_command(out: Output, model: str | None, environments: tuple[str, ...], **
     if environments:
         given["env"] = [{"id": environment_id(each)} for each in environments]
     under = _settings_of(resume) if resume is not None else {}
-    config = overrides_of(click.get_current_context()).config(TrainConfig, given, under=under)
+    overrides = overrides_of(click.get_current_context())
+    if not (given or under or overrides.files or overrides.values):
+        raise click.UsageError(
+            "nothing says what to train: sandlot rl @ config.toml, or sandlot rl -m MODEL -e ENV",
+            click.get_current_context(),
+        )
+    config = overrides.config(TrainConfig, given, under=under)
     if options["dry_run"]:
         out.result(config.model_dump(mode="json"), config.resolved())
         return
     check_push(options)
     found = [_found(out, each.id, options) for each in config.env]
-    plan = _Plan(
-        config=config,
-        loaded={each.id: load(where, each.args) for each, where in zip(config.env, found, strict=True)},
-        refs=[_ref(where, each.args) for where, each in zip(found, config.env, strict=True)],
-        folder=resume or _folder(config, found, options),
-    )
-    out.say(f"saving in {plan.folder}")
-    run = run_async(_train(out, plan, options), out, saved=f"go on with sandlot rl --resume {plan.folder}")
+    with prints_aside():
+        plan = _Plan(
+            config=config,
+            loaded={each.id: load(where, each.args) for each, where in zip(config.env, found, strict=True)},
+            refs=[_ref(where, each.args) for where, each in zip(found, config.env, strict=True)],
+            folder=resume or _folder(config, found, options),
+        )
+        out.say(f"saving in {plan.folder}")
+        run = run_async(_train(out, plan, options), out, saved=f"go on with sandlot rl --resume {plan.folder}")
     _tell(out, run, plan.folder)
 
 
@@ -87,8 +94,8 @@ async def _train(out: Output, plan: _Plan, options: Mapping[str, Any]) -> Run:
         try:
             return await run_training(plan.config, playables, folder=plan.folder, progress=watch, refs=plan.refs)
         finally:
-            for playable in playables.values():
-                await playable.close()
+            for environment in plan.loaded.values():
+                await close_environment(environment, out)
 
 
 class Watch:

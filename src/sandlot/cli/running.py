@@ -7,8 +7,10 @@ gives up on it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
+import sys
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
@@ -25,6 +27,11 @@ _PATIENCE = 3
 def run_async(work: Coroutine[Any, Any, ResultT], out: Output, *, saved: str = "") -> ResultT:
     """The result of `work`. Ctrl-C raises `KeyboardInterrupt` after its clean-up; `saved` says what is kept then."""
     return asyncio.run(_guarded(work, out, saved))
+
+
+def prints_aside() -> contextlib.AbstractContextManager[object]:
+    """While it is entered, what an author prints goes to stderr, wherever it is printed: stdout is for results."""
+    return contextlib.redirect_stdout(sys.stderr)
 
 
 async def close_environment(environment: Environment, out: Output) -> None:

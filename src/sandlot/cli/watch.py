@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
 from typing import Any
 
 from sandlot.cli.output import Output
 from sandlot.cli.progress import Bar
 from sandlot.evals import Summary
+from sandlot.models import Model
 from sandlot.records import Rollout
+
+_QUIET_SECONDS = 5.0
+"""So long nothing has come in before it is said why."""
 
 
 class Watch:
@@ -21,6 +28,26 @@ class Watch:
         self._without = 0
         self._cost = 0.0
         self.first_failure = ""
+        self._told = ""
+        """The trouble that was said last."""
+
+    @contextlib.asynccontextmanager
+    async def asking(self, model: Model) -> AsyncIterator[None]:
+        """While it is entered, a silence is explained: nothing comes in because the endpoint is tried again."""
+        telling = asyncio.create_task(self._tell(model))
+        try:
+            yield
+        finally:
+            telling.cancel()
+
+    async def _tell(self, model: Model) -> None:
+        before = self._done
+        while True:
+            await asyncio.sleep(_QUIET_SECONDS)
+            if self._done == before and model.trouble and model.trouble != self._told:
+                self._told = model.trouble
+                self._bar.say(f"waiting for the endpoint, which is tried again: {model.trouble}")
+            before = self._done
 
     def __enter__(self) -> Watch:
         self._bar.__enter__()
@@ -33,7 +60,8 @@ class Watch:
         """Sets the size."""
         self._bar.total, self._done = total, done_already
         self._bar.advance(done_already)
-        self._bar.say(f"{total:,} rollouts" + (f", {done_already:,} of them done already" if done_already else ""))
+        rollouts = "1 rollout" if total == 1 else f"{total:,} rollouts"
+        self._bar.say(rollouts + (f", {done_already:,} of them done already" if done_already else ""))
 
     def rollout(self, rollout: Rollout) -> None:
         """Counts one more."""
@@ -43,6 +71,8 @@ class Watch:
             failure = rollout.failure or (rollout.verdict.failure if rollout.verdict is not None else None)
             if failure is not None and not self.first_failure:
                 self.first_failure = f"{failure.type}: {failure.message}"
+                if self._done < self._bar.total:
+                    self._bar.say(f"the first rollout without a verdict says {self.first_failure}")
         else:
             self._sum += rollout.reward
             self._scored += 1

@@ -72,7 +72,13 @@ def find(env_id: str, *, root: Path | None = None) -> Found:
     hint = f"sandlot env install {reference}" if reference.owner else "sandlot env install owner/" + reference.name
     if (beside / "pyproject.toml").is_file():
         hint = f"it may be the folder here: write ./{beside.name}"
+    elif near := nearest(module_name(reference.name), _folders_in(root / "environments")):
+        hint = f"did you mean {near}? To install one of the hub: {hint}"
     raise NotFound(f"environment {env_id!r} is not installed, and ./environments has no such folder", hint=hint)
+
+
+def _folders_in(place: Path) -> list[str]:
+    return sorted(folder.parent.name for folder in place.glob("*/pyproject.toml"))
 
 
 def load_environment(env_id: str, **env_args: Any) -> Environment:

@@ -165,7 +165,7 @@ def _differences(plan: EvalPlan, before: Run) -> list[str]:
         return [f"it is a run of kind {before.kind}, not {run.kind}"]
     then, now = _settings(before), _settings(run)
     found = [
-        f"{name} is {then.get(name)!r} there and {now.get(name)!r} here"
+        f"{name} is {_said(then.get(name))} there and {_said(now.get(name))} here"
         for name in dict.fromkeys([*then, *now])
         if then.get(name) != now.get(name)
     ]
@@ -177,6 +177,10 @@ def _differences(plan: EvalPlan, before: Run) -> list[str]:
     if before.environments[0].tasks != tasks_digest(plan.tasks[:count]):
         return ["the tasks are others: the environment no longer gives the ones that the run began with"]
     return []
+
+
+def _said(value: Any) -> str:
+    return "not set" if value is None else repr(value)
 
 
 def _settings(run: Run) -> dict[str, Any]:

@@ -81,6 +81,7 @@ class EndpointModel(Model):
             body = target.dialect.request(target.endpoint, messages, tools=tools, sampling=sampling)
             result = await self._try(target, body)
             if isinstance(result, Completion):
+                self.trouble = None
                 return result
             tries += 1
             wait = self._wait(target.endpoint.retries, result, tries=tries, spent=time.monotonic() - started)
@@ -88,6 +89,7 @@ class EndpointModel(Model):
                 if tries > 1:
                     result.error.args = (f"{result.error} (after {tries} tries)",)
                 raise result.error
+            self.trouble = str(result.error)
             with waiting():
                 await asyncio.sleep(wait)
 

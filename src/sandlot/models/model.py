@@ -40,6 +40,8 @@ class Model(ABC):
 
     name: str
     """How it is named in records."""
+    trouble: str | None = None
+    """Why the last try of a call failed, while that call waits to try again; None since something was answered."""
 
     @abstractmethod
     async def generate(

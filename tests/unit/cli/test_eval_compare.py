@@ -103,6 +103,23 @@ def test_what_has_no_verdict_is_a_caution_and_in_no_mean(sandlot: Shell, server:
     assert "They are equal on every task." in done.out
 
 
+def test_several_runs_have_one_table_of_tasks_with_those_on_which_they_differ_most_first(
+    sandlot: Shell, server: MockServer
+) -> None:
+    runs = [played(sandlot, server, model) for model in ("all", "most", "some")]
+    runs.append(played(sandlot, server, "none", tasks=5))
+    tasks = sandlot("eval", "compare", *runs, "--json").record["tasks"]
+    assert len(tasks) == 20
+    assert [task["spread"] for task in tasks] == sorted((task["spread"] for task in tasks), reverse=True)
+    shared = [task["means"] for task in tasks if task["means"]["D"] is not None]
+    assert len(shared) == 5
+    assert {"A": 1.0, "B": 1.0, "C": 1.0, "D": 0.0} in shared
+    text = sandlot("eval", "compare", *runs, "--tasks", "2").out
+    assert "TASK" in text
+    assert text.rstrip().endswith("and 18 more tasks that differ; --tasks 20 shows them")
+    assert text.count("SPREAD") == 1
+
+
 def test_what_cannot_be_compared_is_refused_with_the_reason(sandlot: Shell, server: MockServer) -> None:
     one = played(sandlot, server, "all", tasks=2)
     for arguments, code, says in (

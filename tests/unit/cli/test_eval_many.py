@@ -98,7 +98,8 @@ def test_a_pair_that_cannot_be_played_does_not_lose_the_others(sandlot: Shell) -
     assert "failed: load_environment of sick raised RuntimeError" in lines[1]
     assert "failed: not one rollout of quiz was scored" in lines[4]
     assert "unheard-of" in lines[6]
-    assert "5 of 6 evaluations failed: sick · broken: load_environment" in done.err
+    assert "5 of 6 evaluations failed: sick · broken, sick · team-a, sick · unheard-of: load_environment" in done.err
+    assert done.err.count("raised RuntimeError") == 2, "once when it happens and once in the end, not for each model"
 
 
 def test_blocks_give_each_environment_settings_of_its_own(sandlot: Shell) -> None:
@@ -248,3 +249,28 @@ def test_documents_of_ones_own_are_one_argument_of_wiki_search(sandlot: Shell, s
     (run,) = done.record["runs"]
     assert run["summary"]["counts"]["scored"] == 3
     assert run["config"]["args"] == {"documents": str(folder), "num_eval": 3}
+
+
+def test_an_address_is_never_asked_for_a_model_that_runs_here(sandlot: Shell, server: MockServer) -> None:
+    alone = sandlot("eval", "quiz", "-m", "local:some", "-b", server.url, "--json")
+    assert alone.code == 2
+    assert "local:some runs on this machine" in alone.problem["detail"]
+    both = sandlot("eval", "quiz", "-m", "team-x,local:some", "-b", server.url, "--dry-run", "--json")
+    assert [(one["models"], one["base_url"]) for one in both.record] == [
+        (["team-x"], server.url),
+        (["local:some"], None),
+    ]
+
+
+def test_a_misspelt_environment_is_answered_with_the_nearest_folder(sandlot: Shell) -> None:
+    done = sandlot("eval", "quizz", "-m", "team-a", "--json")
+    assert done.code == 1
+    assert "did you mean quiz?" in done.problem["hint"]
+
+
+def test_a_silence_is_explained_while_the_endpoint_is_tried_again(sandlot: Shell) -> None:
+    with MockServer(answer, faults=[Fault(status=503, retry_after="6")]) as slow:
+        done = sandlot("eval", "quiz", "-m", "any", "-b", slow.url, "-n", "1", "-r", "1")
+    assert done.code == 0, done.err
+    assert "waiting for the endpoint, which is tried again: any at" in done.err
+    assert "503" in done.err

@@ -100,6 +100,15 @@ def test_todays_rubric_is_applied_to_saved_rollouts_and_the_last_verdict_counts(
     assert "0 of 6 verdicts change, 6 stay" in again.out
 
 
+def test_what_an_author_prints_while_it_is_rescored_never_mixes_with_the_result(sandlot: Shell, folder: Path) -> None:
+    chatty = OLD.replace("    return", "    print('reading answers')\n    return") + "\n\nprint('loading tables')\n"
+    write(chatty, "right")
+    done = rescored(sandlot, folder, "--json")
+    assert done.code == 0, done.err
+    assert done.record["judged"] == 6
+    assert {"reading answers", "loading tables"} <= set(done.err.splitlines())
+
+
 def test_a_function_that_needs_a_key_that_was_not_saved_is_named_and_nothing_is_written(
     sandlot: Shell, folder: Path
 ) -> None:

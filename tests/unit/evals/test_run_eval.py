@@ -79,8 +79,8 @@ async def test_resume_after_the_tasks_have_grown_plays_only_the_new_ones(tmp_pat
         ({"rollouts_per_task": 3}, "rollouts_per_task is 2 there and 3 here"),
         ({"seed": 5}, "seed is 0 there and 5 here"),
         ({"shuffle": True}, "shuffle is False there and True here"),
-        ({"sampling": {"temperature": 0.5}}, "sampling.temperature is None there and 0.5 here"),
-        ({"sampling": {"extra": {"a": 1}}}, r"sampling.extra.a is None there and 1 here"),
+        ({"sampling": {"temperature": 0.5}}, "sampling.temperature is not set there and 0.5 here"),
+        ({"sampling": {"extra": {"a": 1}}}, r"sampling.extra.a is not set there and 1 here"),
         ({"split": "train"}, "split is 'eval' there and 'train' here"),
         ({"on_scoring_error": "zero"}, "on_scoring_error is 'none' there and 'zero' here"),
         ({"num_tasks": 1}, "num_tasks gives 3 tasks there and 1 here, and may only grow"),
@@ -109,7 +109,7 @@ async def test_resume_refuses_other_settings_by_name_and_only_those_that_matter(
     [
         ({"version": "0.2.0"}, "environment.version is '0.1.0' there and '0.2.0' here"),
         ({"digest": "sha256:22"}, "environment.digest"),
-        ({"args": {"hard": True}}, "args.hard is None there and True here"),
+        ({"args": {"hard": True}}, "args.hard is not set there and True here"),
         ({"name": "other"}, "environment is 'quiz' there and 'other' here"),
     ],
 )
