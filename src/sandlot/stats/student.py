@@ -16,6 +16,8 @@ def t_cdf(t: float, df: float) -> float:
         raise ValueError(f"{df} degrees of freedom")
     if df >= _NORMAL_FROM:
         return NormalDist().cdf(t)
+    if t * t < df:  # Near the middle 1 - t²/(df + t²) would lose half of the digits of t.
+        return 0.5 + math.copysign(0.5, t) * _incomplete_beta(t * t / (df + t * t), 0.5, df / 2)
     tail = 0.5 * _incomplete_beta(df / (df + t * t), df / 2, 0.5)
     return 1 - tail if t > 0 else tail
 

@@ -83,10 +83,6 @@ WRONG = {
         "def load_environment():\n    return env(['x'])\n",
         ["row 0", "str", "a dict was expected"],
     ),
-    "two tasks of one id": (
-        "def load_environment():\n    return env([{'id': 'a', 'question': 'x'}, {'id': 'a', 'question': 'y'}])\n",
-        ["the id 'a'"],
-    ),
     "two tools of one name": (
         "def tool():\n    pass\ndef load_environment():\n    return sl.ToolEnv(tools=[tool, tool], dataset=ROWS)\n",
         ["two tools named 'tool'"],
